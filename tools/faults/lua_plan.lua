@@ -66,7 +66,7 @@ return {
       "shorter batches take as long as the longest" },
    { "lua/ftpipe/planner/compare.lua", "return most > 0 and sum / #result.loads / most or 1",
       "return most > 0 and sum / most or 1", "spec/partition", "balance is a number of devices" },
-   { "lua/ftpipe/plan/cut.lua",
+   { "lua/ftpipe/plan/stages.lua",
       [[if own == 0 then return ns * slowdown, 0 end
    return ns * slowdown *]]
          .. " forward / own, ns * slowdown * backward / own",

@@ -6,7 +6,7 @@ local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
 local groups = require("ftpipe.plan.groups")
 local packs = require("ftpipe.schedule.packs")
-local stages = require("ftpipe.plan.stages")
+local partitions = require("ftpipe.plan.partition")
 
 local M = {}
 
@@ -41,7 +41,7 @@ end
 --- Evaluation through the stages of a partition, as an option of the blueprint; nil without any.
 local function beside(o, graphs, cut)
    if not graphs.evaluation then return nil end
-   local stage, device = stages.without_empty(
+   local stage, device = partitions.without_empty(
       evaluation.stages(graphs[1], cut.stage, graphs.evaluation[1]), cut.device)
    return {
       graphs = graphs.evaluation,
@@ -54,13 +54,13 @@ end
 
 --- The blueprint of a partition, with its memory by device.
 function M.blueprint(o, graphs, partition, flags)
-   local n_stages = stages.count(partition.stage)
+   local n_stages = partitions.count(partition.stage)
    local wired = clusters.wired(o.devices)
    local devices = core.engine.devices(wired)
    local costs = by_device(o.costs, #devices)
    local cut = {
       stage = partition.stage,
-      device = partition.device or stages.place(o, n_stages, #devices),
+      device = partition.device or partitions.place(o, n_stages, #devices),
       recompute = flags, devices = wired, schedule = o.rule or o.schedule,
       staleness = o.staleness, max_staleness = o.max_staleness, batches = o.batches, costs = costs,
       clip = o.clip, apart = o.update == "device", waiting = partition.waiting,
@@ -100,9 +100,9 @@ end
 function M.evaluation(o, graphs, partition)
    local n_devices = #core.engine.devices(o.devices)
    local device = partition.device
-      or stages.place(o, stages.count(partition.stage), n_devices)
+      or partitions.place(o, partitions.count(partition.stage), n_devices)
    local stage
-   stage, device = stages.without_empty(partition.stage, device)
+   stage, device = partitions.without_empty(partition.stage, device)
    local own = copy(o)
    own.schedule, own.rule, own.staleness, own.max_staleness = "evaluate", nil, nil, nil
    own.batches, own.clip, own.update, own.packs = o.eval_batches, 0, "end", nil

@@ -8,7 +8,7 @@ local contract = require("ftpipe.graph.contract")
 local copy = require("ftpipe.base.copy")
 local graphs = require("ftpipe.graph")
 local placement = require("ftpipe.placement")
-local stages = require("ftpipe.plan.stages")
+local partitions = require("ftpipe.plan.partition")
 
 local M = {}
 
@@ -91,8 +91,8 @@ local MEMORY_FACTOR = 2
 -- @treturn table stage = by node of evaluation, device = by stage or nil (in turn), name
 function M.partition(o, drawn)
    local training, graph = drawn[#drawn], drawn.evaluation[#drawn]
-   if stages.has_places(o) or not placement.is(o.partition) then
-      local given = stages.partition(training, o)
+   if partitions.has_places(o) or not placement.is(o.partition) then
+      local given = partitions.of(training, o)
       return copy(given, { stage = M.stages(training, given.stage, graph) })
    end
    local small, of = contract.by_number(graphs.of(graph, o.devices, o.costs), M.leaders(graph))

@@ -7,7 +7,7 @@ local groups = require("ftpipe.plan.groups")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.plan.stages")
+local partitions = require("ftpipe.plan.partition")
 
 local M = {}
 
@@ -139,17 +139,13 @@ end
 
 --- Bytes by which the fullest device is over its budget; 0 when none is.
 function M.worst_over(plan)
-   local most = 0
-   for d, device in ipairs(plan.devices) do
-      most = math.max(most, plan.memory[d].total - device.memory_bytes)
-   end
-   return most
+   return (over.worst(over.memory(plan)))
 end
 
 --- The plan of a partition, squeezed.
 local function settle(o, graphs, partition)
    return M.squeeze(draw.blueprint(o, graphs, partition,
-      draw.recompute_flags(o.recompute, stages.count(partition.stage))))
+      draw.recompute_flags(o.recompute, partitions.count(partition.stage))))
 end
 
 --- The same plan with the least memory that recomputing gives it.
@@ -190,7 +186,7 @@ end
 --- The plan of a placement that balances memory alone; nil where there is none.
 function M.balanced(plan)
    local o = plan.options
-   if not placement.is(o.partition) or stages.has_places(o) then return nil end
+   if not placement.is(o.partition) or partitions.has_places(o) then return nil end
    local budget = budget_of(leanest(plan))
    return placed(plan, {
       factor = budget.factor, frozen_factor = budget.frozen_factor, balances_memory = true,
@@ -203,7 +199,7 @@ local function place(plan)
    local o, most = plan.options, 0
    local best, last = plan, plan
    local hopeless = over.is_hopeless(over.memory(plan), over.least(plan))
-   local searches = placement.is(o.partition) and not stages.has_places(o)
+   local searches = placement.is(o.partition) and not partitions.has_places(o)
    for _ = 1, searches and PLACEMENTS or 0 do
       if M.worst_over(last) == 0 or hopeless then break end
       local budget = next_budget(last, most)
@@ -216,11 +212,12 @@ local function place(plan)
    return best
 end
 
--- Batches of a simulation that is only compared.
-local COMPARED = 4
+-- Batches of a simulation by which rules of recomputing are compared; of one by which plans are.
+local TRIED = 4
+M.COMPARED = 8
 
 local function nanoseconds(plan)
-   return plan.blueprint:simulate(math.min(plan.options.batches, COMPARED)).end_ns
+   return plan.blueprint:simulate(math.min(plan.options.batches, TRIED)).end_ns
 end
 
 --- Whether the devices together have what the plan needs, wherever it is.
@@ -258,13 +255,10 @@ function M.fit(plan)
    local best = place(M.squeeze(plan))
    if o.recompute ~= "auto" or M.worst_over(best) > 0 then return best end
    best = wait_as_fits(keep_where_possible(best))
-   local others = placement.is(o.partition) and not stages.has_places(o) and not o.searched
+   local others = placement.is(o.partition) and not partitions.has_places(o) and not o.searched
       and (#recomputed(best) > 0 or best.partition.waiting)
    return others and fastest(best) or best
 end
-
--- Batches of a simulation that is only compared.
-M.COMPARED = 8
 
 --- The faster one of plans that fit, else the one that is closest to fitting; of equals the first.
 function M.better(a, b)

@@ -9,7 +9,7 @@ local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local records = require("ftpipe.store.record")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.plan.stages")
+local partitions = require("ftpipe.plan.partition")
 local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
 
@@ -52,7 +52,7 @@ end
 -- @treturn table by stage, whether it recomputes
 function M.partition(given, graph)
    local said = given.said
-   stages.check_nodes(given.name, said.node_stage, graph)
+   partitions.check_nodes(given.name, said.node_stage, graph)
    local device, recompute = {}, {}
    for s, stage in ipairs(said.stages) do
       device[s] = #stage.devices > 1 and stage.devices or stage.devices[1]

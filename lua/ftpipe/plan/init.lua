@@ -35,7 +35,7 @@ local replicas = require("ftpipe.plan.replicas")
 local precision = require("ftpipe.plan.precision")
 local rows = require("ftpipe.schedule.rows")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.plan.stages")
+local partitions = require("ftpipe.plan.partition")
 local swaps = require("ftpipe.plan.swaps")
 local texts = require("ftpipe.schedule.text")
 local usage = require("ftpipe.base.usage")
@@ -82,8 +82,8 @@ end
 
 --- By time alone, and as it fits.
 local function draw_once(o, graphs)
-   local partition = stages.partition(graphs[#graphs], o)
-   local flags = draw.recompute_flags(o.recompute, stages.count(partition.stage))
+   local partition = partitions.of(graphs[#graphs], o)
+   local flags = draw.recompute_flags(o.recompute, partitions.count(partition.stage))
    local first = draw.blueprint(o, graphs, partition, flags)
    return first, fit.fit(first)
 end
@@ -167,7 +167,7 @@ local function check_turns(o)
    local n_groups = o.replicas and #replicas.of(o) or n_devices
    if schedules.folds(schedule) then o.stages = o.stages or 2 * n_groups end
    schedules.check_turns(schedule, o.replicas and select(2, replicas.of(o))
-      or stages.place(o, o.stages or n_devices, n_devices), o.micro_batches)
+      or partitions.place(o, o.stages or n_devices, n_devices), o.micro_batches)
 end
 
 --- Refuses --packs where there are none, and gives every device a turn.
@@ -331,7 +331,7 @@ end
 -- @tparam table given either model, data (as the task loads it, or nil), args (of ft.args), with
 --   schedule and partition in place of theirs if they are given; or model, buckets, batches, the
 --   options of plan/options.lua and those above. schedule: a name, or what ft.schedule gives;
---   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.stages
+--   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.partition
 -- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
 function M.new(given)
    if type(given) ~= "table" then

@@ -1,167 +1,243 @@
---- Where the stages of a plan are: by forward node its stage, by stage its device.
+--- Stages of a partitioned graph: what each weighs, what passes between them, and how a schedule
+-- plays over them.
 
 local core = require("ftpipe.core")
-local named = require("ftpipe.base.named")
-local copy = require("ftpipe.base.copy")
-local packs = require("ftpipe.schedule.packs")
-local placement = require("ftpipe.placement")
-local replicas = require("ftpipe.plan.replicas")
+local guard = require("ftpipe.base.guard")
+local opts = require("ftpipe.base.opts")
 local schedules = require("ftpipe.schedule")
-local texts = require("ftpipe.schedule.text")
-local usage = require("ftpipe.base.usage")
 
 local M = {}
+local Cut = { __name = "cut" }
 
--- Partitions that nobody has to ask for.
-local DEFAULTS = { seq = true, mixed = true }
+--- Forward and backward time of a node on a device of the problem.
+local function times_on(node, device)
+   local kind, slowdown = device.kind or 1, device.slowdown or 1
+   local forward, backward = node.forward_ns, node.backward_ns
+   local own = forward + backward
+   local ns = kind > 1 and node["ns" .. kind] or nil
+   if not ns then return forward * slowdown, backward * slowdown end
+   if own == 0 then return ns * slowdown, 0 end
+   return ns * slowdown * forward / own, ns * slowdown * backward / own
+end
 
---- Refuses the stages of nodes that a plan has for another graph.
--- @tparam string name of the plan, for people
--- @tparam {int,...} node_stage by forward node
+local function new_stages(result)
+   local stages = {}
+   for s, device in ipairs(result.stage_device) do
+      stages[s] = {
+         device = device, replicas = result.stage_replicas and result.stage_replicas[s] or 1,
+         forward_ns = 0, backward_ns = 0, weight_ns = 0, parameter_bytes = 0,
+         saved_bytes = 0, nodes = 0,
+      }
+   end
+   return stages
+end
+
+local function add_node(stage, node, device)
+   local forward, backward = times_on(node, device)
+   stage.nodes = stage.nodes + 1
+   stage.forward_ns = stage.forward_ns + forward / stage.replicas
+   stage.backward_ns = stage.backward_ns + backward / stage.replicas
+   if node.parameter_bytes > 0 then -- gradients of weights are as much work as those of inputs
+      stage.weight_ns = stage.weight_ns + backward / 2 / stage.replicas
+   end
+   stage.parameter_bytes = stage.parameter_bytes + node.parameter_bytes
+   stage.saved_bytes = stage.saved_bytes + node.saved_bytes
+   local name = node.scope or node.name or node.id
+   stage.first, stage.last = stage.first or name, name
+end
+
+--- The link between two devices: what the slower end carries; nothing costs within a device.
+local function transfer_ns(bytes, from, to)
+   if from == to then return 0 end
+   local ns = 0
+   for _, device in ipairs { from, to } do
+      local rate = device.bytes_per_s or 0
+      if rate > 0 then ns = math.max(ns, 1e9 * bytes / rate) end
+   end
+   return ns
+end
+
+--- Adds an edge of nodes to the edge of their stages; a value that several nodes of a stage use
+-- passes once. What gradients pass to an earlier stage goes back along an edge to a later one.
+local function join_edges(graph, result)
+   local edges, by_ends, seen = {}, {}, {}
+   for _, edge in ipairs(graph.edges) do
+      local from, to = result.stage[edge.from], result.stage[edge.to]
+      local back = from > to
+      local low, high = math.min(from, to), math.max(from, to)
+      local ends = low .. " " .. high
+      local value = ends .. " " .. edge.from .. " " .. tostring(edge.value)
+      if low ~= high and not seen[value] then
+         seen[value] = true
+         local row = by_ends[ends]
+         if not row then
+            row = { from = low, to = high, bytes = 0, grad_bytes = 0 }
+            edges[#edges + 1], by_ends[ends] = row, row
+         end
+         row.bytes = row.bytes + (back and 0 or edge.bytes)
+         row.grad_bytes = row.grad_bytes + edge.grad_bytes + (back and edge.bytes or 0)
+      end
+   end
+   return edges
+end
+
+--- Refuses a result that is not of this graph, or is on other devices.
+local function check_result(graph, devices, result)
+   local stage, on = result.stage, result.stage_device
+   if type(stage) ~= "table" or type(on) ~= "table" or #stage ~= #graph.nodes then
+      opts.fail("ft.stages.of", "'result': expected what ft.partition gives for the %d nodes of "
+         .. "the graph", #graph.nodes)
+   end
+   for _, d in ipairs(on) do
+      if type(devices[d]) ~= "table" then
+         opts.fail("ft.stages.of", "'devices': there is no device %s, expected those of the "
+            .. "problem", tostring(d))
+      end
+   end
+end
+
+--- Stages of a graph.
 -- @tparam graph graph
-function M.check_nodes(name, node_stage, graph)
-   local n_forward = graph:counts().forward
-   if #node_stage ~= n_forward then
-      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", name,
-         #node_stage, n_forward)
+-- @tparam table devices of the problem
+-- @tparam table result stage by node, stage_device (of ft.partition)
+-- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, weight_ns = (what of
+--   backward_ns is for gradients of weights), parameter_bytes =, saved_bytes =, nodes =, first =,
+--   last = (names) }, edges { from =, to =, bytes =, grad_bytes =, ns =, grad_ns = }
+function M.of(graph, devices, result)
+   check_result(graph, devices, result)
+   local stages, edges = new_stages(result), join_edges(graph, result)
+   for i, node in ipairs(graph.nodes) do
+      local stage = stages[result.stage[i]]
+      add_node(stage, node, devices[stage.device])
+   end
+   for _, edge in ipairs(edges) do
+      local from, to = devices[stages[edge.from].device], devices[stages[edge.to].device]
+      edge.ns = transfer_ns(edge.bytes, from, to)
+      edge.grad_ns = transfer_ns(edge.grad_bytes, from, to)
+   end
+   return setmetatable({ stages = stages, edges = edges, n_devices = #devices }, Cut)
+end
+
+--- Makes all stages but the last, which keeps its activations, run their forwards again before
+-- their backwards: what waits is what arrives, and what one micro-batch saves is there while it is
+-- worked on (`again_bytes`).
+function M.recompute(cut)
+   for s = 1, #cut.stages - 1 do
+      local stage = cut.stages[s]
+      stage.backward_ns = stage.backward_ns + stage.forward_ns
+      stage.again_bytes, stage.saved_bytes = stage.saved_bytes, 0
+   end
+   for _, edge in ipairs(cut.edges) do
+      local stage = cut.stages[edge.to]
+      if stage.again_bytes then stage.saved_bytes = stage.saved_bytes + edge.bytes end
    end
 end
 
---- Stages from a plan file.
-local function from_file(path, graph)
-   local plan = texts.from_file(path, core.schedule.parse):head()
-   M.check_nodes(path, plan.node_stage, graph)
-   return { stage = plan.node_stage, device = plan.device, name = path }
-end
-
---- Stages that begin at the given scopes: { "decoder/block.0", ... } makes two of them.
-local function from_scopes(graph, scopes)
-   local stage, at = {}, 1
-   for n = 1, graph:counts().forward do
-      local scope = graph:node(n).scope
-      if scopes[at] and (scope == scopes[at] or scope:sub(1, #scopes[at] + 1) == scopes[at] .. "/")
-      then
-         at = at + 1
-      end
-      stage[n] = at
-   end
-   if at <= #scopes then
-      usage("partition: no node after the cut before it is in scope '%s'", scopes[at])
-   end
-   return { stage = stage }
-end
-
---- The whole model in one stage.
-local function whole(graph, places)
-   local stage = {}
-   for n = 1, graph:counts().forward do stage[n] = 1 end
-   return { stage = stage, device = places, name = "one stage" }
-end
-
---- Whether what is said of replicas, and no partition, says on which devices stages are.
-function M.has_places(o)
-   return placement.is(o.partition) and (o.replicas ~= nil or
-      schedules.replicates(o.rule or o.schedule))
-end
-
---- Stages in the order of the model, each on every device.
-local function everywhere(graph, o, n_stages, n_devices)
-   local places = {}
-   for s = 1, n_stages do
-      places[s] = {}
-      for d = 1, n_devices do places[s][d] = d end
-      if n_devices == 1 then places[s] = 1 end
-   end
-   if n_stages == 1 then return whole(graph, places) end
-   local result = copy(placement.solve(graph, "seq", copy(o, {
-      partition = "seq", stages = n_stages,
-   })))
-   result.device = places
-   return result
-end
-
---- Stages in the order of the model, each on as many devices as --replicas says, or on every
--- device.
-local function spread(graph, o)
-   if not DEFAULTS[o.partition] then
-      usage("%s says where stages are, %s too: leave one out", o.replicas
-         and named.value(o, "replicas", tostring(o.replicas))
-         or named.value(o, "schedule", schedules.name(o.rule or o.schedule)),
-         named.value(o, "partition", placement.title(o.partition)))
-   end
-   local n = #core.engine.devices(o.devices)
-   if not o.replicas then
-      local several = schedules.groups(o.rule or o.schedule)
-      return everywhere(graph, o, o.stages or several and n or 1, n)
-   end
-   local counts, places = replicas.of(o)
-   if #places == 1 then return whole(graph, places) end
-   local own = copy(o, { partition = "seq", stages = #places, replicas = counts })
-   local result = copy(placement.solve(graph, "seq", own))
-   result.device = places
-   return result
-end
-
---- Assigns forward nodes to stages.
--- @tparam graph graph with gradients
--- @tparam table o partition (what placement.solve knows, a partitioner of one's own among it; the
---   path of a plan file; or a list of scopes at which stages begin), and the options of
---   placement.solve
--- @treturn table { stage = by node, device = by stage (a list where it has replicas) or nil (in
---   turn), name = for people }
-function M.partition(graph, o)
-   local how = o.partition
-   if M.has_places(o) then return spread(graph, o) end
-   if placement.is(how) then return placement.solve(graph, how, o) end
-   local result
-   if type(how) == "table" then
-      result = from_scopes(graph, how)
-      result.device = o.replicas and select(2, replicas.of(copy(o, { stages = #how + 1 })))
-      result.name = placement.title(how)
-      return result
-   end
-   if type(how) ~= "string" or not core.sys.exists(how) then
-      usage("%s is neither a plan file nor one of: %s", named.value(o, "partition", how),
-         table.concat(placement.names(), ", "))
-   end
-   result = from_file(how, graph)
-   replicas.check(o, result.device)
-   return result
-end
-
---- How many stages there are.
-function M.count(stage)
-   local most = 0
-   for _, s in ipairs(stage) do most = math.max(most, s) end
-   return most
-end
-
---- Stage s runs on device s; when there are more stages than devices, as the schedule has them, in
--- turns where it does not say: of one stage, or of a pack.
--- @tparam table o rule or schedule, packs
--- @tparam int n_stages
--- @tparam int n_devices
-function M.place(o, n_stages, n_devices)
-   local device, run = {}, packs.run(o)
-   for s = 1, n_stages do
-      device[s] = schedules.device_of(o.rule or o.schedule, s, n_devices, run)
-   end
-   return device
-end
-
---- Stages numbered without those that no node is in; their devices likewise.
-function M.without_empty(stage, device)
-   local used, number, devices = {}, {}, {}
-   for _, s in ipairs(stage) do used[s] = true end
-   for s = 1, M.count(stage) do
-      if used[s] then
-         devices[#devices + 1] = device[s]
-         number[s] = #devices
+--- Bytes that pass between devices for one micro-batch.
+function M.moved_bytes(cut)
+   local bytes = 0
+   for _, edge in ipairs(cut.edges) do
+      if cut.stages[edge.from].device ~= cut.stages[edge.to].device then
+         bytes = bytes + edge.bytes + edge.grad_bytes
       end
    end
-   local result = {}
-   for n, s in ipairs(stage) do result[n] = number[s] end
-   return result, devices
+   return bytes
 end
+
+--- Costs of stages and of their edges, as core.schedule takes them. An edge of stages is one of
+-- values and one of gradients.
+-- @tparam table cut
+-- @tparam[opt] table factors by stage, how many times as long it takes
+local function costs_of(cut, factors)
+   local costs = {
+      forward_ns = {}, backward_ns = {}, backward_input_ns = {}, backward_weight_ns = {},
+      recompute_ns = {}, transfer_ns = {},
+   }
+   for s, stage in ipairs(cut.stages) do
+      local factor = factors and factors[s] or 1
+      costs.forward_ns[s] = stage.forward_ns * factor
+      costs.recompute_ns[s] = costs.forward_ns[s]
+      costs.backward_ns[s] = stage.backward_ns * factor
+      costs.backward_input_ns[s] = (stage.backward_ns - stage.weight_ns) * factor
+      costs.backward_weight_ns[s] = stage.weight_ns * factor
+   end
+   for e, edge in ipairs(cut.edges) do
+      costs.transfer_ns[2 * e - 1], costs.transfer_ns[2 * e] = edge.ns, edge.grad_ns
+   end
+   return costs
+end
+
+--- Options of core.schedule.make, which are also costs of a simulation.
+local function pipeline(cut, o)
+   local p = costs_of(cut)
+   p.replicas, p.device, p.edges, p.devices = {}, {}, {}, cut.n_devices
+   p.schedule, p.micro_batches, p.batches = o.schedule, o.micro_batches, o.batches
+   p.staleness = o.staleness ~= "none" and o.staleness or nil -- that of the schedule
+   p.max_staleness = o.max_staleness
+   for s, stage in ipairs(cut.stages) do p.replicas[s], p.device[s] = 1, stage.device end
+   local back = schedules.splits(o.schedule) and "I" or "B"
+   for e, edge in ipairs(cut.edges) do
+      p.edges[2 * e - 1] = { from = edge.from, to = edge.to, kind = "F", bytes = edge.bytes }
+      p.edges[2 * e] = { from = edge.to, to = edge.from, kind = back, bytes = edge.grad_bytes }
+   end
+   return p
+end
+
+-- Buffers of an edge to begin with; a schedule that cannot complete with them gets more.
+local SLOTS = 2
+
+local function make(p)
+   p.most_slots = p.micro_batches * p.batches + #p.replicas
+   for _, edge in ipairs(p.edges) do
+      -- what passes over stages waits at its reader while those work on it, a slot for each
+      edge.slots = math.min(SLOTS * math.abs(edge.to - edge.from), p.most_slots)
+   end
+   return core.schedule.make(p)
+end
+
+local function saved_bytes(cut)
+   local list = {}
+   for s, stage in ipairs(cut.stages) do list[s] = stage.saved_bytes end
+   return list
+end
+
+--- The plan of a schedule. The k replicas of a stage count as one device that is k times as fast.
+-- @tparam table cut of `of`; its machine, if it has one, has the links that transfers share
+-- @tparam table o schedule, staleness, max_staleness, micro_batches, batches, factors (by stage,
+--   how many times as long it takes)
+-- @treturn schedule_plan
+-- @treturn table costs, and machine, to simulate it with
+function M.plan(cut, o)
+   local costs = costs_of(cut, o.factors)
+   costs.machine = cut.machine
+   return make(pipeline(cut, o)), costs
+end
+
+--- Plays a schedule.
+-- @tparam table cut as of `plan`
+-- @tparam table o as of `plan`; trace
+-- @treturn table as of schedule_plan:simulate, with stages as of schedule_plan:describe
+function M.play(cut, o)
+   local plan, options = M.plan(cut, o)
+   options.trace, options.saved_bytes = o.trace, o.trace and saved_bytes(cut) or nil
+   local played = plan:simulate(options)
+   played.stages = plan:describe().stages
+   return played
+end
+
+function Cut:__tostring()
+   local lines = { ("%d stages on %d devices"):format(#self.stages, self.n_devices) }
+   for s, stage in ipairs(self.stages) do
+      lines[s + 1] = ("  stage %d on device %d: %d nodes, forward %.2f ms, backward %.2f ms, "
+         .. "%s .. %s"):format(s - 1, stage.device - 1, stage.nodes, stage.forward_ns / 1e6,
+            stage.backward_ns / 1e6, stage.first, stage.last)
+   end
+   return table.concat(lines, "\n")
+end
+
+guard("ft.stages", M, {
+   of = "graph: graph, devices: table, result: table", recompute = "cut: cut",
+   moved_bytes = "cut: cut", plan = "cut: cut, o: table", play = "cut: cut, o: table",
+})
 
 return M

@@ -10,6 +10,7 @@ local opts = require("ftpipe.base.opts")
 local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
 local playing = require("ftpipe.schedule.played")
+local schedules = require("ftpipe.schedule")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
 
@@ -150,10 +151,7 @@ local Beside = { __name = "plans" }
 
 local PLANS = {
    { "plan", function(s) return s.method end },
-   { "schedule", function(s)
-      local schedule = s.options.schedule
-      return type(schedule) == "table" and schedule.name or tostring(schedule)
-   end },
+   { "schedule", function(s) return schedules.name(s.options.schedule) end },
    { "stages", function(s) return tostring(#s.stages) end },
    { "micro-batches", function(s) return tostring(s.options.micro_batches) end },
    { "a batch", function(s) return units.format_seconds(s.seconds) end },

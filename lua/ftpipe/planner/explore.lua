@@ -28,7 +28,7 @@ local playing = require("ftpipe.schedule.played")
 local characters = require("ftpipe.schedule.rows")
 local divisor = require("ftpipe.base.divisor")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.plan.cut")
+local stages = require("ftpipe.plan.stages")
 local swaps = require("ftpipe.plan.swaps")
 local staleness = require("ftpipe.schedule.staleness")
 local units = require("ftpipe.base.units")
@@ -86,10 +86,6 @@ end
 -- Options.
 
 local OPTIONS = options.rules("explore")
-
-local function name_of(schedule)
-   return type(schedule) == "table" and schedule.name or schedule
-end
 
 --- Options as they are taken here: checked, with those of `ftpipe plan` where they are absent.
 -- @tparam string what the function in messages
@@ -419,7 +415,7 @@ function Subject:setting()
    local o, recomputed = self.options, 0
    for s = 1, #self.stages do recomputed = recomputed + (self.recompute[s] and 1 or 0) end
    return ("partition %s, schedule %s, %d stages on %d devices, %d micro-batches%s"):format(
-      self.method, name_of(o.schedule), #self.stages, #self.names, o.micro_batches,
+      self.method, schedules.name(o.schedule), #self.stages, #self.names, o.micro_batches,
       recomputed > 0 and (", %d stages recomputed"):format(recomputed) or "")
 end
 
@@ -471,7 +467,7 @@ function Subject:data()
       }
    end
    return {
-      title = self.title, partition = self.method, schedule = name_of(o.schedule),
+      title = self.title, partition = self.method, schedule = schedules.name(o.schedule),
       micro_batches = o.micro_batches, batch = o.batch, fits = self.fits,
       seconds_per_batch = self.seconds, samples_per_second = self.samples_per_second,
       moved_bytes = stages.moved_bytes(self.cut) * o.micro_batches,

@@ -18,7 +18,7 @@ local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.plan.cut")
+local stages = require("ftpipe.plan.stages")
 local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 
