@@ -26,9 +26,12 @@ describe("a report", function()
       assert.matches("run/report.html: %d+ kB\n", said)
       local page = core.sys.read_file(directory .. "/run/report.html")
       pages.check(page)
+      assert.matches("<td class=\"w\">encoder/embed .. ", page) -- room for what is long
+      assert.matches("screen and %(prefers%-color%-scheme:dark%)", page)
       assert.matches("<p>Began %d+%-%S+ on %S+: <code>%S+ recipes/t5_rte.lua %-%-steps 6 ", page)
       for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
-         "<td>encoder/embed %.%. encoder/block.%d/%w+</td>", "<td>encoder/%S+ %.%. head</td>",
+         "<td[^>]*>encoder/embed %.%. encoder/block.%d/%w+</td>",
+         "<td[^>]*>encoder/%S+ %.%. head</td>",
          "of the last leg", "waits for", "%-%-lr</td><td class=\"n\">0.002</td><td>command line<",
          "%-%-batch</td><td class=\"n\">32</td><td>recipe<", "%-%-seed</td>.->default<" }
       do
@@ -93,6 +96,8 @@ describe("a report", function()
       local page = ftpipe { "report", directory .. "/sweep", "--out", "-" }
       pages.check(page)
       assert.matches("<b>best ", page)
+      local _, last = page:find('.*<polyline[^>]- stroke=') -- the best line lies above the others
+      assert.equal('"#D55E00"', page:sub(last + 1, last + 9))
       assert.matches("micro_batches</td><td class=\"n\">%d+ %%", page)
       local rows = {}
       for i = 1, 4 do

@@ -123,7 +123,8 @@ end
 
 --- Lines through parallel axes, one for each parameter and one for the value.
 -- @tparam {string,...} axes names
--- @tparam table rows { places = (0 to 1 on each axis), words = (on each axis), best = (bool) }
+-- @tparam table rows { places = (0 to 1 on each axis), words = (on each axis), best = (bool) }; the
+--   best is drawn last, above the others
 function M.parallel(axes, rows)
    local step = (WIDTH * 2 - 2 * SIDE) / math.max(1, #axes - 1)
    local height = 260
@@ -135,7 +136,7 @@ function M.parallel(axes, rows)
       lines[#lines + 1] = ('<path d="M%.1f 30V%d" stroke="#999"/><text x="%.1f" y="18" '
          .. 'text-anchor="middle">%s</text>'):format(x, height - 30, x, xml.escape(name))
    end
-   local words_at = {}
+   local words_at, best = {}, nil
    for k in ipairs(axes) do words_at[k] = {} end
    for _, row in ipairs(rows) do
       local words = {}
@@ -144,11 +145,13 @@ function M.parallel(axes, rows)
          words[k] = ("%.1f,%.1f"):format(x, y)
          table.insert(words_at[k], { y = y, text = row.words[k], best = row.best })
       end
-      lines[#lines + 1] = ('<polyline points="%s" fill="none" stroke="%s" stroke-width="%s" '
+      local line = ('<polyline points="%s" fill="none" stroke="%s" stroke-width="%s" '
          .. 'stroke-opacity="%s"><title>%s</title></polyline>'):format(table.concat(words, " "),
          row.best and "#D55E00" or "#56B4E9", row.best and "3" or "1.2", row.best and "1" or "0.7",
          xml.escape(table.concat(row.words, "  ")))
+      if row.best then best = line else lines[#lines + 1] = line end
    end
+   lines[#lines + 1] = best
    for k, list in ipairs(words_at) do
       for _, word in ipairs(apart(list)) do
          -- of the first axis outside of it; others stand on the lines, with white around them
