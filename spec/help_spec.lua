@@ -48,6 +48,7 @@ describe("help", function()
       end
       assert.is_true(seen > 20, seen)
       assert.matches("^ft%.tensor%.ops%.NAME%(", help.on_value(ft.tensor.ops.softmax))
+      assert.matches("^ft%.task%.NAME%(", help.on_value(ft.task.rte))
    end)
 
    it("tells a method, and an object's methods", function()

@@ -91,6 +91,7 @@ local function resolve(call, objects)
    local words, list = call:match("%((.-)%)"), {}
    for word in words:gmatch("[%w_]+") do list[#list + 1] = word end
    if call:find("^ft%.tensor%.ops%.NAME") then return list, ft.tensor.ops.softmax end
+   if call:find("^ft%.task%.NAME") then return list, ft.task.rte end
    local part, name = call:match("^ft%.([%w_]+)%.?([%w_]*)%(")
    if part then return list, name == "" and ft[part] or ft[part][name] end
    local class, method = call:match("^(%w+):([%w_]+)%(")

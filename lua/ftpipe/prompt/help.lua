@@ -91,14 +91,17 @@ local function is_guard(value)
       and debug.getinfo(value, "S").source:find("base/guard", 1, true) ~= nil
 end
 
---- "tensor:view" of a method of tensors, which has no guard; nil of others. Operators that are
--- methods are those of ft.tensor.ops.
-local function name_of_tensors(value)
+--- "tensor:view" of a method of tensors, which has no guard; operators that are methods are those
+-- of ft.tensor.ops, and tasks those of ft.task. Nil of others.
+local function name_in_lists(value)
    for name, method in pairs(core.tensor.methods) do
       if method == value and reference.find("tensor:" .. name)[1] then return "tensor:" .. name end
    end
    for _, operator in pairs(require("ftpipe").tensor.ops) do
       if operator == value then return "ft.tensor.ops.NAME" end
+   end
+   for _, name in ipairs(require("ftpipe").task.names()) do
+      if package.loaded["ftpipe.task." .. name] == value then return "ft.task.NAME" end
    end
    return nil
 end
@@ -121,7 +124,7 @@ local function name_of(value)
          end
       end
    end
-   return type(value) == "function" and name_of_tensors(value) or nil
+   return type(value) == "function" and name_in_lists(value) or nil
 end
 
 --- A function of ft, or a part, in a few lines: how it is called, and what that does.

@@ -439,4 +439,9 @@ guard("task", Task, {
    load = "o: table", open = "model: table, args: table", scorer = "split: table",
 })
 
+--- A task inside the program, by its name: ft.task.rte { max_source = 320 }.
+-- @function ft.task.NAME
+-- @tparam[opt] table settings
+-- @treturn task
+
 return setmetatable(M, { __index = function(_, name) return M.named(name) end })
