@@ -115,6 +115,18 @@ describe("repl", function()
       assert.matches("near 'end'\n", err)
    end)
 
+   it("does not show what only wrote a file, and shows tables that were raised", function()
+      for text, quiet in pairs {
+         ["p:html('x.html')"] = true, ["a.b:svg 'x.svg'"] = true, ["p:save(f(1) .. 'x')"] = true,
+         ["p:html('x').seconds"] = false, ["p:text('x')"] = false, ["p.html"] = false,
+      } do
+         local _, about = repl.compile(text)
+         assert.equal(quiet, about.quiet, text)
+      end
+      local ok, shown = repl.evaluate((repl.compile("error { code = 3 }")))
+      assert.same({ false, "{ code = 3 }" }, { ok, shown })
+   end)
+
    it("says what a field or a method that is not there may have been", function()
       local _, err = require("spec.support.process").ftpipe({ "-i" }, "fruit = { apple = {} }\n"
          .. "fruit.aple.size = 1\nm = ft.model('t5-small')\nm:tokeniser()\nfruit.cherry.size = 1\n")

@@ -143,8 +143,7 @@ end
 
 --- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.
 local function search(model, flags, given)
-   local found = require("ftpipe.planner").search(model, open_options(flags, given),
-      require("ftpipe.base.progress").counter("plans"))
+   local found = require("ftpipe.planner").search(model, open_options(flags, given))
    if not found.best then
       io.stderr:write(tostring(found), "\n")
       local row = found.rows[1]

@@ -14,6 +14,7 @@ local named = require("ftpipe.base.named")
 local noise = require("ftpipe.planner.noise")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
+local progress = require("ftpipe.base.progress")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.plan.remedies")
@@ -300,10 +301,12 @@ end
 -- @param what a model, what ft.model takes as `model`, a graph, or a graph's file
 -- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
 --   counts (of micro-batches), schedules, partitions: lists
--- @tparam[opt] function seen called with how many choices were tried, and of how many
+-- @tparam[opt] function seen called with how many choices were tried, and of how many; a count on
+--   the terminal when absent
 -- @treturn table rows (the best first; those near it have .subject), best (nil: nothing fits),
 --   front
 function M.search(what, given, seen)
+   seen = seen or progress.counter("plans")
    local only, o = split(given)
    local model = explore.open(what)
    local rows, placements, first = {}, {}, nil
@@ -316,7 +319,7 @@ function M.search(what, given, seen)
       if not first or comes_first(row, first) then first = row end
       for _, other in ipairs(rows) do forget(other, first) end
       collectgarbage() -- plans are small in Lua and large in C
-      if seen then seen(i, #all) end
+      seen(i, #all)
    end
    if not first then
       core.fail("plan infeasible", "nothing to try: no schedule is for this partition", 2)

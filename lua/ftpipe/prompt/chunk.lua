@@ -57,10 +57,21 @@ local function question(mark, text)
    core.fail("not found", ("there is no help on '%s'%s"):format(text, help.hint(text)))
 end
 
+-- Methods that write a file and give their object, which nobody wants to see for that.
+local WRITERS = { svg = true, html = true, save = true, draw = true }
+
+--- Whether a text ends with a call of one of them.
+local function writes(text)
+   local name = text:match(":%s*(%l+)%s*%b()%s*$")
+      or text:match(":%s*(%l+)%s*[\"'][^\"']*[\"']%s*$")
+   return WRITERS[name] == true
+end
+
 --- The chunk of a text: an expression when it is one, else statements, whose outermost locals are
 -- globals.
 -- @treturn function nil when it is none
--- @treturn table quiet (a semicolon ends it), had_locals; of what is none, the problem
+-- @treturn table quiet (a semicolon ends it, or it writes a file), had_locals; of what is none, the
+--   problem
 -- @treturn boolean of what is none: more lines could complete it
 function M.compile(text)
    local mark, asked = text:match("^%s*(%?%??)%s*(.-)%s*$")
@@ -69,7 +80,7 @@ function M.compile(text)
    end
    local expression = text:match("^%s*=(.*)$") or text
    local chunk, of_expression = load("return " .. expression)
-   if chunk then return chunk, { quiet = text:find(";%s*$") ~= nil } end
+   if chunk then return chunk, { quiet = text:find(";%s*$") ~= nil or writes(text) } end
    local problem
    chunk, problem = load(text)
    if not chunk then return nil, problem, is_open(of_expression) or is_open(problem) end

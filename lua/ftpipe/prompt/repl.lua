@@ -70,7 +70,7 @@ local function quoted_line(problem)
 end
 
 local function traceback(problem)
-   local text = tostring(problem)
+   local text = type(problem) == "table" and show.value(problem) or tostring(problem)
    text = text .. quoted_line(text)
    if type(problem) ~= "string" then return text end
    local frames = debug.traceback("", 2):gsub("\n%s*%[C%]: in function 'xpcall'.*$", "")
