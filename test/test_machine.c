@@ -16,7 +16,7 @@ static void test_devices_pass_nothing_on(void)
     ft_machine m = {.n_devices = 3, .n_places = 5, .n_links = 5, .links = links};
     double latency[9], per_byte[9];
     ft_error err = {0};
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_OK);
+    CHECK_STATUS(ft_machine_idle(&m, 0, latency, per_byte, &err), FT_OK);
     CHECK(per_byte[1] == 1 && per_byte[2] == 10);
 }
 
@@ -46,6 +46,39 @@ static void test_who_asked_first_goes_first(void)
         }
         ft_arena_free(arena);
     }
+}
+
+/* A message above a link's eager bytes waits for two more of its latencies. */
+static void test_large_messages_are_asked_for(void)
+{
+    const ft_cable links[] = {
+        {.a = 0,
+         .b = 2,
+         .bytes_per_s = 1e9,
+         .latency_ns = 100,
+         .eager_bytes = 1000,
+         .duplex = true},
+        {.a = 2, .b = 1, .bytes_per_s = 1e9, .latency_ns = 10, .duplex = true}};
+    static const int devices[] = {0, 1};
+    ft_machine m = {.n_devices = 2, .n_places = 3, .n_links = 2, .links = links};
+    ft_arena *arena = ft_arena_new();
+    ft_roads roads;
+    ft_error err = {0};
+    int64_t start;
+    double latency[4], per_byte[4];
+    if (CHECK_STATUS(ft_roads_new(&roads, arena, &m, 2, &err), FT_OK)) {
+        const ft_way *w = ft_roads_way(&roads, 0, 1);
+        CHECK(ft_roads_pass(&roads, w, 0, 1000, &start) == 1000 + 110);
+        CHECK(ft_roads_pass(&roads, w, 5000, 1001, &start) == 5000 + 1001 + 110 + 200);
+        CHECK(roads.free_ns[w->lanes[0]] == 6001); /* others pass meanwhile */
+        CHECK(ft_roads_reduce(&roads, devices, 2, 10000, 2000, &start) == 10000 + 2000 + 2 * 110);
+        CHECK(ft_roads_reduce(&roads, devices, 2, 20000, 2002, &start) == 20000 + 2002 + 2 * 310);
+    }
+    CHECK_STATUS(ft_machine_idle(&m, 1000, latency, per_byte, &err), FT_OK);
+    CHECK(latency[1] == 110 && latency[2] == 110 && per_byte[1] == 1);
+    CHECK_STATUS(ft_machine_idle(&m, 1001, latency, per_byte, &err), FT_OK);
+    CHECK(latency[1] == 310 && latency[2] == 310 && latency[0] == 0);
+    ft_arena_free(arena);
 }
 
 /* Each of n devices passes 2 (n - 1) parts of an n-th, at the rate of the slowest. */
@@ -82,16 +115,16 @@ static void test_bad_machines_are_refused(void)
     ft_machine m = {.n_devices = 2, .n_places = 2, .n_links = 1, .links = &link};
     double latency[4], per_byte[4];
     ft_error err = {0};
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_OK);
+    CHECK_STATUS(ft_machine_idle(&m, 0, latency, per_byte, &err), FT_OK);
     CHECK(per_byte[0] == 0 && per_byte[1] == 1 && per_byte[2] == 1 && latency[1] == 0);
     link.one_way = true;
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_INVALID);
+    CHECK_STATUS(ft_machine_idle(&m, 0, latency, per_byte, &err), FT_INVALID);
     CHECK(strstr(err.message, "no way from device 1 to device 0"));
     link.bytes_per_s = -1;
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_INVALID);
+    CHECK_STATUS(ft_machine_idle(&m, 0, latency, per_byte, &err), FT_INVALID);
     CHECK(strstr(err.message, "link 0 has -1 bytes/s"));
     link = (ft_cable){.a = 0, .b = 2, .bytes_per_s = 1e9};
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_INVALID);
+    CHECK_STATUS(ft_machine_idle(&m, 0, latency, per_byte, &err), FT_INVALID);
     CHECK(strstr(err.message, "link 0 joins places 0 and 2"));
 }
 
@@ -99,6 +132,7 @@ int main(void)
 {
     RUN(test_devices_pass_nothing_on);
     RUN(test_who_asked_first_goes_first);
+    RUN(test_large_messages_are_asked_for);
     RUN(test_a_sum_goes_round);
     RUN(test_bad_machines_are_refused);
     return check_report();

@@ -402,10 +402,10 @@ static void test_what_all_ways_cross_is_shared(void)
     links[8].b = 4;
     double latency[16], per_byte[16];
     ft_error err = {0};
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_INVALID);
+    CHECK_STATUS(ft_machine_idle(&m, 0, latency, per_byte, &err), FT_INVALID);
     CHECK(strstr(err.message, "no way from device 0 to device 1"));
     links[8].one_way = false;
-    CHECK_STATUS(ft_machine_idle(&m, latency, per_byte, &err), FT_OK);
+    CHECK_STATUS(ft_machine_idle(&m, 0, latency, per_byte, &err), FT_OK);
     CHECK(latency[1] == 10 && per_byte[1] == 10 && per_byte[6] == 1 && latency[5] == 0);
 }
 

@@ -5,9 +5,9 @@
 
 /* -- machines ---------------------------------------------------------------------------------- */
 
-/* { places =, links = { { from =, to =, bytes_per_s =, latency_ns =, duplex =, one_way = } },
- * hand_off_ns =, launch_ns = by device, copy_bytes_per_s = by device, homes = by device the place
- * whose memory it swaps to } */
+/* { places =, links = { { from =, to =, bytes_per_s =, latency_ns =, eager_bytes =, duplex =,
+ * one_way = } }, hand_off_ns =, launch_ns = by device, copy_bytes_per_s = by device, homes = by
+ * device the place whose memory it swaps to } */
 const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m)
 {
     luaL_checkstack(L, 20, "options");
@@ -25,6 +25,7 @@ const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_mach
                               .b = (int)script_opt_int(L, link, "to", 0, 1, INT16_MAX) - 1,
                               .bytes_per_s = script_opt_number(L, link, "bytes_per_s", 0),
                               .latency_ns = script_field_int(L, link, "latency_ns"),
+                              .eager_bytes = script_field_int(L, link, "eager_bytes"),
                               .duplex = script_opt_bool(L, link, "duplex", false),
                               .one_way = script_opt_bool(L, link, "one_way", false)};
         lua_pop(L, 1);
@@ -74,7 +75,7 @@ static void push_list(lua_State *L, const double *list, int n)
 
 /*** What transfers between devices of a machine take while nothing else is under way.
  * @function schedule.ways
- * @tparam table options machine (as of simulate), devices (how many)
+ * @tparam table options machine (as of simulate), devices (how many), bytes (of a transfer)
  * @treturn table latency_ns from device i to j, at (i - 1) * devices + j
  * @treturn table ns for every byte, likewise */
 int script_schedule_ways(lua_State *L)
@@ -83,11 +84,12 @@ int script_schedule_ways(lua_State *L)
     ft_machine machine;
     script_check_table(L, 1);
     int n = (int)script_opt_int(L, 1, "devices", 1, 1, FT_MAX_DEVICES);
+    int64_t bytes = script_field_int(L, 1, "bytes");
     if (!script_opt_machine(L, 1, n, &machine))
         return script_arg_error(L, 1, "there is no machine");
     double *latency_ns = lua_newuserdata(L, 2 * (size_t)n * (size_t)n * sizeof *latency_ns);
     double *ns_per_byte = latency_ns + (size_t)n * (size_t)n;
-    if (ft_machine_idle(&machine, latency_ns, ns_per_byte, &err) != FT_OK)
+    if (ft_machine_idle(&machine, bytes, latency_ns, ns_per_byte, &err) != FT_OK)
         return script_raise(L, &err);
     push_list(L, latency_ns, n * n);
     push_list(L, ns_per_byte, n * n);

@@ -233,22 +233,24 @@ static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
     return (double)device->link_latency_ns + 1e9 * (double)edge->bytes / device->link_bytes_per_s;
 }
 
+static double price_way(const ft_blueprint *b, const ft_roads *roads, const ft_edge *edge)
+{
+    const ft_way *w = ft_roads_way(roads, b->stages[edge->from].device, b->stages[edge->to].device);
+    return (double)ft_roads_latency_ns(roads, w, edge->bytes) +
+           (double)edge->bytes * w->ns_per_byte;
+}
+
 /* The slowest of those that an edge of the plan stands for. */
 static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error *err)
 {
-    int n = b->cut.n_devices;
-    double *latency = NULL, *per_byte = NULL;
+    ft_roads roads;
     if (b->cut.machine) {
-        latency = ft_arena_array(b->arena, 2 * (int64_t)n * n, sizeof *latency);
-        if (!latency) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
-        per_byte = latency + (int64_t)n * n;
-        FT_TRY(ft_machine_idle(b->cut.machine, latency, per_byte, err));
+        FT_TRY(ft_roads_new(&roads, b->arena, b->cut.machine, b->cut.n_devices, err));
+        FT_TRY(ft_roads_join_all(&roads, err));
     }
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
-        int way = b->stages[edge->from].device * n + b->stages[edge->to].device;
-        double ns =
-            latency ? latency[way] + (double)edge->bytes * per_byte[way] : price_transfer(b, edge);
+        double ns = b->cut.machine ? price_way(b, &roads, edge) : price_transfer(b, edge);
         if (ns > times[b->cargoes[e].edge]) times[b->cargoes[e].edge] = ns;
     }
     return FT_OK;

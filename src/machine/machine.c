@@ -30,6 +30,9 @@ static ft_status check_link(const ft_machine *m, int i, ft_error *err)
                        "machine: link %d has a latency of %lld ns, expected 0 to "
                        "1e9",
                        i, (long long)l->latency_ns);
+    if (l->eager_bytes < 0)
+        return ft_fail(err, FT_INVALID, "machine: link %d has %lld eager bytes, expected 0 or more",
+                       i, (long long)l->eager_bytes);
     return FT_OK;
 }
 
@@ -120,6 +123,7 @@ static ft_status write_way(ft_roads *out, const int *came_by, int from, int to, 
     for (int i = 0; i < w->n; i++) {
         double ns = out->ns_per_byte[w->lanes[i] / 2];
         w->latency_ns += m->links[w->lanes[i] / 2].latency_ns;
+        w->asks |= m->links[w->lanes[i] / 2].eager_bytes > 0;
         if (ns <= w->ns_per_byte) continue;
         w->ns_per_byte = ns;
         w->narrowest = w->lanes[i] / 2;
@@ -176,20 +180,38 @@ const ft_way *ft_roads_way(const ft_roads *m, int from, int to)
     return &m->ways[from * m->machine->n_places + to];
 }
 
-ft_status ft_machine_idle(const ft_machine *machine, double *latency_ns, double *ns_per_byte,
-                          ft_error *err)
+int64_t ft_roads_latency_ns(const ft_roads *m, const ft_way *w, int64_t bytes)
+{
+    int64_t ns = w->latency_ns;
+    for (int i = 0; w->asks && i < w->n; i++) {
+        const ft_cable *l = &m->machine->links[w->lanes[i] / 2];
+        if (l->eager_bytes && bytes > l->eager_bytes) ns += 2 * l->latency_ns;
+    }
+    return ns;
+}
+
+ft_status ft_roads_join_all(const ft_roads *m, ft_error *err)
+{
+    int n = m->machine->n_devices;
+    for (int i = 0; i < n * n; i++)
+        if (ft_roads_way(m, i / n, i % n)->n < 0)
+            return ft_fail(err, FT_INVALID, "machine: there is no way from device %d to device %d",
+                           i / n, i % n);
+    return FT_OK;
+}
+
+ft_status ft_machine_idle(const ft_machine *machine, int64_t bytes, double *latency_ns,
+                          double *ns_per_byte, ft_error *err)
 {
     ft_roads all;
     int n = machine->n_devices;
     ft_arena *arena = ft_arena_new();
     if (!arena) return no_memory(err);
     ft_status status = ft_roads_new(&all, arena, machine, n, err);
+    if (status == FT_OK) status = ft_roads_join_all(&all, err);
     for (int i = 0; status == FT_OK && i < n * n; i++) {
         const ft_way *w = ft_roads_way(&all, i / n, i % n);
-        if (w->n < 0)
-            status = ft_fail(err, FT_INVALID,
-                             "machine: there is no way from device %d to device %d", i / n, i % n);
-        latency_ns[i] = (double)w->latency_ns;
+        latency_ns[i] = (double)ft_roads_latency_ns(&all, w, bytes);
         ns_per_byte[i] = w->ns_per_byte;
     }
     ft_arena_free(arena);
@@ -214,7 +236,7 @@ int64_t ft_roads_pass(ft_roads *m, const ft_way *w, int64_t now, int64_t bytes, 
         if (m->free_ns[w->lanes[i]] > *start) *start = m->free_ns[w->lanes[i]];
     for (int i = 0; i < w->n; i++)
         take(m, w->lanes[i], *start, pass_ns(bytes, m->ns_per_byte[w->lanes[i] / 2]));
-    return *start + pass_ns(bytes, w->ns_per_byte) + w->latency_ns;
+    return *start + pass_ns(bytes, w->ns_per_byte) + ft_roads_latency_ns(m, w, bytes);
 }
 
 /* From a device of a ring to the next. */
@@ -245,10 +267,11 @@ int64_t ft_roads_reduce(ft_roads *m, const int *devices, int n, int64_t now, int
     *start = now;
     for (int i = 0; i < n; i++) {
         const ft_way *w = ring_way(m, devices, n, i);
-        if (w->latency_ns > latency) latency = w->latency_ns;
+        int64_t ns = ft_roads_latency_ns(m, w, bytes / n);
+        if (ns > latency) latency = ns;
         for (int k = 0; k < w->n; k++) {
-            double ns = ring_ns_per_byte(m, devices, n, w->lanes[k]);
-            if (ns > slowest) slowest = ns;
+            double per_byte = ring_ns_per_byte(m, devices, n, w->lanes[k]);
+            if (per_byte > slowest) slowest = per_byte;
             if (m->free_ns[w->lanes[k]] > *start) *start = m->free_ns[w->lanes[k]];
         }
     }

@@ -17,6 +17,8 @@ typedef struct ft_cable {
     int a, b; /* places */
     double bytes_per_s;
     int64_t latency_ns;
+    int64_t eager_bytes; /* a larger message is announced and asked for first, which takes two
+                            latencies more; 0: none is */
     bool duplex;
     bool one_way; /* from a to b alone */
 } ft_cable;
@@ -41,10 +43,11 @@ typedef struct ft_machine {
 
 enum { FT_MACHINE_MAX_NS = 1000000000 }; /* of a latency, a launch, a hand-off: a second */
 
-/* What transfers take while nothing else is under way: from device i to j, at i * n_devices + j,
- * latency_ns and for every byte ns_per_byte more. FT_INVALID where there is no way. */
-ft_status ft_machine_idle(const ft_machine *machine, double *latency_ns, double *ns_per_byte,
-                          ft_error *err);
+/* What transfers of so many bytes take while nothing else is under way: from device i to j, at
+ * i * n_devices + j, latency_ns and for every byte ns_per_byte more. FT_INVALID where there is no
+ * way. */
+ft_status ft_machine_idle(const ft_machine *machine, int64_t bytes, double *latency_ns,
+                          double *ns_per_byte, ft_error *err);
 
 /* The way from a place to another. */
 typedef struct ft_way {
@@ -53,6 +56,7 @@ typedef struct ft_way {
     int narrowest; /* link */
     double ns_per_byte;
     int64_t latency_ns;
+    bool asks; /* some link of it has eager_bytes */
 } ft_way;
 
 typedef struct ft_roads {
@@ -66,7 +70,11 @@ typedef struct ft_roads {
 /* FT_INVALID when the machine is not one, or has other devices than n_devices. */
 ft_status ft_roads_new(ft_roads *out, ft_arena *arena, const ft_machine *m, int n_devices,
                        ft_error *err);
+/* FT_INVALID where there is no way between two devices. */
+ft_status ft_roads_join_all(const ft_roads *m, ft_error *err);
 const ft_way *ft_roads_way(const ft_roads *m, int from, int to);
+/* The latency of a message of so many bytes. */
+int64_t ft_roads_latency_ns(const ft_roads *m, const ft_way *w, int64_t bytes);
 
 /* Takes the way for `bytes` as soon as it is free; returns when they are there. */
 int64_t ft_roads_pass(ft_roads *m, const ft_way *w, int64_t now, int64_t bytes, int64_t *start);

@@ -66,6 +66,8 @@ local LINK = {
 local ROUTE = { -- of a host, or of the network between hosts
    bandwidth = { type = "rate", required = true, help = "of the link" },
    latency = { type = "seconds", help = "of the link" },
+   eager = { type = "bytes",
+      help = "larger messages are announced and asked for first: two latencies more" },
    shared = { type = "boolean", default = false, help = "by all transfers at once" },
 }
 
@@ -150,7 +152,7 @@ local function check_route(what, given)
    local row = check_row(what, ROUTE, given)
    return {
       bytes_per_s = rate(row, "bandwidth", nil, what), shared = row.shared,
-      latency_ns = row.latency and 1e9 * row.latency or 0,
+      latency_ns = row.latency and 1e9 * row.latency or 0, eager_bytes = row.eager or 0,
    }
 end
 
@@ -184,10 +186,12 @@ function Wiring:place()
    return self.places
 end
 
-function Wiring:link(name, from, to, bytes_per_s, latency, one_way)
+--- A row has bytes_per_s and latency_ns, and eager_bytes where it is above 0.
+function Wiring:link(name, from, to, row, one_way)
    self.links[#self.links + 1] = {
-      name = name, from = from, to = to, bytes_per_s = bytes_per_s,
-      latency_ns = math.floor(latency + .5), duplex = not one_way, one_way = one_way,
+      name = name, from = from, to = to, bytes_per_s = row.bytes_per_s,
+      latency_ns = math.floor(row.latency_ns + .5), eager_bytes = row.eager_bytes or 0,
+      duplex = not one_way, one_way = one_way,
    }
 end
 
@@ -196,7 +200,7 @@ function Wiring:hub(name, row)
    local inlet = self:place()
    if not (row and row.shared) then return { inlet = inlet, outlet = inlet } end
    local outlet = self:place()
-   self:link(name, inlet, outlet, row.bytes_per_s, row.latency_ns, true)
+   self:link(name, inlet, outlet, row, true)
    return { inlet = inlet, outlet = outlet }
 end
 
@@ -205,38 +209,44 @@ end
 function Wiring:memory(name, hub, row)
    if hub.inlet == hub.outlet then return hub.inlet end
    local memory = self:place()
-   self:link("memory of " .. name, hub.outlet, memory, row.bytes_per_s, 0, true)
-   self:link("memory of " .. name, memory, hub.inlet, row.bytes_per_s, 0, true)
+   local copies = { bytes_per_s = row.bytes_per_s, latency_ns = 0 }
+   self:link("memory of " .. name, hub.outlet, memory, copies, true)
+   self:link("memory of " .. name, memory, hub.inlet, copies, true)
    return memory
 end
 
 --- Links of one end with a hub, which may itself be one.
-function Wiring:join(name, from, to, hub, bytes_per_s, latency)
+function Wiring:join(name, from, to, hub, row)
    if hub.inlet == hub.outlet and from == to then
-      self:link(name, from, hub.inlet, bytes_per_s, latency)
+      self:link(name, from, hub.inlet, row)
    else
-      self:link(name, from, hub.inlet, bytes_per_s, latency, true)
-      self:link(name, hub.outlet, to, bytes_per_s, latency, true)
+      self:link(name, from, hub.inlet, row, true)
+      self:link(name, hub.outlet, to, row, true)
    end
 end
 
 --- Half of a link's latency is at each of its ends; a host that is not shared is a part of the
 -- links of its devices.
 local function join_device(wiring, number, device, row, hub)
-   local bytes, latency = device.link_bytes_per_s, device.link_latency_ns / 2
+   local own = { bytes_per_s = device.link_bytes_per_s, latency_ns = device.link_latency_ns / 2 }
    if row and not row.shared then
-      bytes, latency = math.min(bytes, row.bytes_per_s), latency + row.latency_ns / 2
+      own = {
+         bytes_per_s = math.min(own.bytes_per_s, row.bytes_per_s),
+         latency_ns = own.latency_ns + row.latency_ns / 2, eager_bytes = row.eager_bytes,
+      }
    end
-   wiring:join("link of " .. device.name, number, number, hub, bytes, latency)
+   wiring:join("link of " .. device.name, number, number, hub, own)
 end
 
 local function join_hosts(wiring, network, hubs, order)
    if #order < 2 then return end
    local hub = wiring:hub("network", network)
-   local latency = network.shared and 0 or network.latency_ns / 2
+   local half = {
+      bytes_per_s = network.bytes_per_s, eager_bytes = network.eager_bytes,
+      latency_ns = network.shared and 0 or network.latency_ns / 2,
+   }
    for _, name in ipairs(order) do
-      wiring:join("network of host " .. name, hubs[name].outlet, hubs[name].inlet, hub,
-         network.bytes_per_s, latency)
+      wiring:join("network of host " .. name, hubs[name].outlet, hubs[name].inlet, hub, half)
    end
 end
 
@@ -245,8 +255,8 @@ local function join_process(wiring, cluster, number)
    local device = cluster[number]
    for other = number + 1, #cluster do
       if cluster[other].rank == device.rank then
-         wiring:link("memory of " .. device.name, number, other, device.link_bytes_per_s,
-            device.link_latency_ns)
+         wiring:link("memory of " .. device.name, number, other,
+            { bytes_per_s = device.link_bytes_per_s, latency_ns = device.link_latency_ns })
       end
    end
 end
@@ -280,8 +290,9 @@ local function add_links(cluster, o)
          end
       end
       if row.from == row.to then fail("%s: from device %d to itself", what, row.from) end
-      cluster.machine:link(what, row.from, row.to, rate(row, "bandwidth", nil, what),
-         latency_ns(row.latency), row.one_way)
+      cluster.machine:link(what, row.from, row.to, {
+         bytes_per_s = rate(row, "bandwidth", nil, what), latency_ns = latency_ns(row.latency),
+      }, row.one_way)
    end
 end
 
@@ -433,7 +444,9 @@ end
 
 local function route_line(name, row)
    return ("  %-22s %.3g GB/s%s%s"):format(name, row.bytes_per_s / 1e9,
-      row.latency_ns > 0 and (", %.3g us"):format(row.latency_ns / 1e3) or "",
+      (row.latency_ns > 0 and (", %.3g us"):format(row.latency_ns / 1e3) or "")
+         .. (row.eager_bytes > 0 and (", three times that above %.0f bytes"):format(row.eager_bytes)
+            or ""),
       row.shared and ", shared by all transfers" or "")
 end
 

@@ -60,6 +60,15 @@ local function improve(plan, home, place, ways)
    return best < first
 end
 
+--- Of the messages between its stages, the mean.
+local function message_bytes(plan)
+   local bytes, messages = 0, 0
+   for _, t in ipairs(plan.blueprint:transfers()) do
+      bytes, messages = bytes + t.bytes, messages + t.messages
+   end
+   return messages > 0 and math.floor(bytes / messages) or 0
+end
+
 --- By stage, a device that is as good as the one the plan has, with less to pay for transfers.
 -- @tparam plan plan drawn, on described devices
 -- @treturn[opt] {int,...} devices; nil when those of the plan are as good
@@ -67,7 +76,7 @@ function M.devices(plan)
    if not plan.machine then return nil end
    local ways, home, place = {}, {}, {}
    ways.latency_ns, ways.ns_per_byte = core.schedule.ways {
-      machine = plan.machine, devices = #plan.devices,
+      machine = plan.machine, devices = #plan.devices, bytes = message_bytes(plan),
    }
    if not differ(ways, #plan.devices) then return nil end
    for s, stage in ipairs(plan.blueprint:stages()) do
