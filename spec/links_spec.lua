@@ -13,8 +13,9 @@ local several = require("spec.support.several")
 local FOUND = {
    hosts = { "anna", "anna", "berta" },
    ways = {
-      { latency_ns = 2000, to_bytes_per_s = 4e9, from_bytes_per_s = 5e9 },
-      { latency_ns = 31500, to_bytes_per_s = 1.3e8, from_bytes_per_s = 1.172e8 },
+      { latency_ns = 2000, to_bytes_per_s = 4e9, from_bytes_per_s = 5e9, eager_bytes = 0 },
+      { latency_ns = 31500, to_bytes_per_s = 1.3e8, from_bytes_per_s = 1.172e8,
+         eager_bytes = 65408 },
    },
 }
 
@@ -23,7 +24,7 @@ describe("links that were measured", function()
       local text = links.text(links.description("hosts:3xcpu:2", FOUND))
       assert.equal('ft.cluster { devices = "hosts:3xcpu:2", at = { "anna", "anna", "berta" }, '
          .. 'hosts = { ["anna"] = { bandwidth = "4000MB/s", latency = "2us" } }, '
-         .. 'network = { bandwidth = "117.2MB/s", latency = "31.5us" } }', text)
+         .. 'network = { bandwidth = "117.2MB/s", latency = "31.5us", eager = 65408 } }', text)
       local read = assert(loadstring("local ft = ...; return " .. text))(ft)
       local row = core.engine.devices("hosts:3xcpu:2")[1]
       local function link(from, to)
@@ -59,6 +60,23 @@ describe("links that were measured", function()
       } }
       return plan:span(1), plan
    end
+
+   it("take two latencies more for messages that are announced first", function()
+      local plans, cluster = {}
+      for i, eager in ipairs { "1GB", "1B" } do
+         cluster = clusters {
+            devices = "hosts:2xcpu:1", at = { "a", "b" },
+            network = { bandwidth = "1GB/s", latency = "10ms", eager = eager },
+         }
+         plans[i] = pipeline.plan { steps = 4, schedule = "sequential", devices = cluster }
+      end
+      assert.equal(plans[1]:span(1), plans[2]:span(1))
+      -- forwards and backwards of each micro-batch pass once, one behind the other
+      local passes = (plans[2]:simulate(4).seconds - plans[1]:simulate(4).seconds) / .020
+      assert.is_true(passes >= 8 and math.abs(passes - math.floor(passes + .5)) < .01, passes)
+      assert.matches("network +1 GB/s, 1e%+04 us, three times that above 1 bytes",
+         tostring(cluster))
+   end)
 
    it("move the cut where they are slow", function()
       local fast, slow = cut("8GB/s", { "a", "b" }), cut("10MB/s", { "a", "b" })
@@ -100,6 +118,26 @@ describe("links that are kept", function()
          assert.is_nil(links.read(dir .. "/k.json", "other", FOUND.hosts))
          assert.is_nil(links.read(dir .. "/none.json", "k", FOUND.hosts))
          assert.is_nil(links.read(nil, "k", FOUND.hosts))
+      end)
+   end)
+
+   it("are told by doctor, but for those that are damaged", function()
+      files.in_directory(function(dir)
+         local cache = dir .. "/ftpipe/links"
+         core.sys.mkdir(cache)
+         core.sys.write_file(cache .. "/k.json", core.json.encode(whole()))
+         local slow, nameless = whole(), whole()
+         slow.ways[2].latency_ns, nameless.hosts[3] = -1, {}
+         for i, text in ipairs { "{", '{"format":1}', core.json.encode(slow),
+            core.json.encode(nameless) } do
+            core.sys.write_file(("%s/%d.json"):format(cache, i), text)
+         end
+         local out, err, code = process.shell(("env XDG_CACHE_HOME=%s %s doctor --quick"):format(
+            dir, core.sys.executable()))
+         assert.same({ "", 0 }, { err, code })
+         assert.equal(1, select(2, out:gsub("\nlinks ", "")))
+         assert.matches("\nlinks     anna, anna, berta: network 117.2 MB/s, 31.5 us, three times "
+            .. "that above 65408 bytes; in anna 4000 MB/s, 2 us; measured %d+%-", out)
       end)
    end)
 
@@ -160,8 +198,8 @@ describe("links between processes", function()
    end)
 
    it("are part of plans with costs that are measured", function()
-      assert.matches("^links: in [^\n]+ MB/s, [^\n]+ us; measured %d+%-%d+%-%d+ %d+:%d+\nnil\n$",
-         both [[
+      assert.matches("^links: in [^\n]+ MB/s, [^\n]+ us[^\n]*; measured %d+%-%d+%-%d+ %d+:%d+\n"
+         .. "nil\n$", both [[
          local pipeline = require("spec.support.pipeline")
          for _, profile in ipairs { "measured", "modelled" } do
             local plan = pipeline.plan { devices = "hosts:2xcpu:1", steps = 2, profile = profile }
@@ -180,5 +218,29 @@ describe("links between processes", function()
          local pipeline = require("spec.support.pipeline")
          local o = { devices = "hosts:2xcpu:1", steps = 4, plan = %q, profile = "measured" }
          print(table.concat(pipeline.train(o).losses, " "))]]):format(path)))
+   end)
+end)
+
+describe("links over a network", function()
+   local why = several.no_machines("1e9", "5")
+   if why then
+      pending("cannot be measured here: " .. why)
+      return
+   end
+
+   it("show above which size MPI asks before it sends", function()
+      local set = several.set_of_machines()
+      local said, up = several.machines_up(set, 2, "1e9", "5")
+      finally(function() several.machines_down(set, 2) end)
+      assert.equal(0, up, said)
+      for _, limit in ipairs { 16384, 131072 } do
+         local out, err, code = process.shell(("env OMPI_MCA_btl_tcp_eager_limit=%d %s"):format(
+            limit, several.on_machines(set, { "profile", "--links" })))
+         assert.equal(0, code, err)
+         local found = tonumber(out:match("three times that above (%d+) bytes"))
+         -- what MPI puts in front of a message counts
+         assert.is_true(found and found <= limit and found > .98 * limit, out)
+         assert.matches(("network = { [^\n]*, eager = %d }"):format(found), out)
+      end
    end)
 end)

@@ -203,8 +203,9 @@ static int ranks_remark(lua_State *L)
 /*** Measures the way to another process, which calls the same with 0 meanwhile.
  * @function ranks.measure
  * @tparam int rank from 0
- * @treturn table latency_ns (of a word, one way), to_bytes_per_s, from_bytes_per_s; nothing at
- *   ranks besides 0 */
+ * @treturn table latency_ns (of a word, one way), to_bytes_per_s, from_bytes_per_s,
+ *   eager_bytes (larger messages take two latencies more; 0: none does); nothing at ranks besides
+ *   0 */
 static int ranks_measure(lua_State *L)
 {
     ft_error err;
@@ -213,8 +214,9 @@ static int ranks_measure(lua_State *L)
     int rank = (int)script_check_int(L, 1, 0, ft_world_size(world) - 1);
     if (ft_world_measure(world, rank, &rates, &err) != FT_OK) return script_raise(L, &err);
     if (ft_world_rank(world)) return 0;
-    lua_createtable(L, 0, 3);
+    lua_createtable(L, 0, 4);
     script_set_number(L, "latency_ns", rates.latency_ns);
+    script_set_number(L, "eager_bytes", (double)rates.eager_bytes);
     script_set_number(L, "to_bytes_per_s", rates.to_bytes_per_s);
     script_set_number(L, "from_bytes_per_s", rates.from_bytes_per_s);
     return 1;

@@ -100,6 +100,8 @@ void ft_world_name(const ft_world *world, int rank, ft_error *failure);
 typedef struct ft_link_rates {
     double latency_ns; /* of a word, one way */
     double to_bytes_per_s, from_bytes_per_s;
+    int64_t eager_bytes; /* a larger message is announced and asked for first, which takes two
+                            latencies more; 0: none was seen to be */
 } ft_link_rates;
 
 /* Measures the way to another process, which calls the same meanwhile (`other` is 0 there, and *out

@@ -4,14 +4,16 @@ local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
 local cuda = require("ftpipe.placement.cuda")
 local hub = require("ftpipe.model.hub")
+local links = require("ftpipe.placement.links")
 local shared = require("ftpipe.base.shared")
 local units = require("ftpipe.base.units")
 
 local M = { help = "what this machine has for ftpipe, and what to do next" }
 
 local declared = {
-   "Says what this machine has: cores, memory, devices with their measured rates, models on disk,\n"
-      .. "and what to try first. Exit code 1 when something keeps ftpipe from running.",
+   "Says what this machine has: cores, memory, devices with their measured rates, links that were\n"
+      .. "measured, models on disk, and what to try first. Exit code 1 when something keeps\n"
+      .. "ftpipe from running.",
    "ftpipe doctor",
    "ftpipe doctor --quick",
    quick = { type = "boolean", default = false, help = "measure nothing" },
@@ -94,6 +96,7 @@ local function report(data)
       print(("device    %s, %s%s"):format(device.name, units.format_bytes(device.memory_bytes),
          rates))
    end
+   for _, line in ipairs(data.links) do print("links     " .. line) end
    print("gpu       " .. data.gpu)
    for i = 1, math.min(#data.models, MODELS_MOST) do print("model     " .. data.models[i]) end
    if #data.models == 0 then
@@ -118,11 +121,11 @@ function M.run(argv)
    local data = {
       version = core.version, machine = machine(), memory_bytes = core.sys.memory(),
       devices = devices(flags.quick), gpu = cards(),
-      models = found, hub = cache, problems = problems(),
+      models = found, hub = cache, links = links.kept(), problems = problems(),
    }
    if flags.format == "json" then
       data.models, data.problems = core.json.array(data.models), core.json.array(data.problems)
-      data.devices = core.json.array(data.devices)
+      data.devices, data.links = core.json.array(data.devices), core.json.array(data.links)
       print(core.json.encode(data, { indent = 2, sort = true }))
    else
       report(data)

@@ -36,9 +36,9 @@ local declared = {
 local function print_links(devices)
    local found = links.find(true)
    for rank, way in ipairs(found.ways) do
-      print(("rank 0 and rank %d (host %s): %.1f us, %.3f GB/s there, %.3f GB/s back"):format(rank,
-         found.hosts[rank + 1], way.latency_ns / 1e3, way.to_bytes_per_s / 1e9,
-         way.from_bytes_per_s / 1e9))
+      print(("rank 0 and rank %d (host %s): %.1f us%s, %.3f GB/s there, %.3f GB/s back"):format(
+         rank, found.hosts[rank + 1], way.latency_ns / 1e3, links.asks(way.eager_bytes),
+         way.to_bytes_per_s / 1e9, way.from_bytes_per_s / 1e9))
    end
    if not devices:find("^hosts:") then
       devices = ("hosts:%dx%s"):format(#found.hosts, devices:find("^cpu") and devices or "cpu:1")

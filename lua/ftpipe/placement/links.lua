@@ -17,7 +17,7 @@ local M = {}
 -- What rank 0 tells the others to do, while it measures.
 M.JOB = "links"
 
-M.FORMAT = 1 -- of files of ways
+M.FORMAT = 2 -- of files of ways
 local DAY = 24 * 3600
 local MOST_BYTES = 2 ^ 20 -- of a file of ways
 
@@ -26,7 +26,7 @@ local OF_A_WAY = { "latency_ns", "to_bytes_per_s", "from_bytes_per_s" }
 
 -- What says, besides the MPI that there is, over which network it goes.
 local SETTINGS = { "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_btl_tcp_if_include",
-   "UCX_NET_DEVICES" }
+   "OMPI_MCA_btl_tcp_eager_limit", "UCX_NET_DEVICES", "UCX_RNDV_THRESH" }
 
 -- ---------------------------------------------------------------------------------------------
 -- Measuring.
@@ -60,6 +60,9 @@ local function fault(found, hosts)
          if type(way) ~= "table" or not is_finite(way[name]) or way[name] <= 0 then
             return ("'%s' of the way to rank %d is not above 0"):format(name, rank)
          end
+      end
+      if not is_finite(way.eager_bytes) or way.eager_bytes < 0 or way.eager_bytes % 1 ~= 0 then
+         return ("'eager_bytes' of the way to rank %d is no number of bytes"):format(rank)
       end
    end
    return nil
@@ -112,7 +115,8 @@ end
 --- The ways between rank 0 and the others.
 -- @tparam boolean fresh measured anew, whatever is kept
 -- @treturn table hosts (of each process), ways (by rank from 1 on: latency_ns, of a word, one way,
---   to_bytes_per_s, from_bytes_per_s), measured (when: os.time)
+--   to_bytes_per_s, from_bytes_per_s, eager_bytes: larger messages take two latencies more, 0: none
+--   does), measured (when: os.time)
 -- @raise invalid argument: this process was started alone
 function M.find(fresh)
    local all = core.ranks.all()
@@ -137,16 +141,17 @@ end
 --- The slowest of the ways to processes on rank 0's host, or on others, as a row of ft.cluster; nil
 -- where there are none.
 local function slowest(found, near)
-   local bytes_per_s, latency_ns = math.huge, 0
+   local bytes_per_s, latency_ns, eager = math.huge, 0, nil
    for rank, way in ipairs(found.ways) do
       if (found.hosts[rank + 1] == found.hosts[1]) == near then
          bytes_per_s = math.min(bytes_per_s, way.to_bytes_per_s, way.from_bytes_per_s)
          latency_ns = math.max(latency_ns, way.latency_ns)
+         if way.eager_bytes > 0 then eager = math.min(eager or math.huge, way.eager_bytes) end
       end
    end
    if bytes_per_s == math.huge then return nil end
    return { bandwidth = ("%.4gMB/s"):format(bytes_per_s / 1e6),
-      latency = ("%.4gus"):format(latency_ns / 1e3) }
+      latency = ("%.4gus"):format(latency_ns / 1e3), eager = eager }
 end
 
 --- What ft.cluster takes for such processes.
@@ -162,7 +167,8 @@ function M.description(devices, found)
 end
 
 local function row_text(row)
-   return ('{ bandwidth = "%s", latency = "%s" }'):format(row.bandwidth, row.latency)
+   return ('{ bandwidth = "%s", latency = "%s"%s }'):format(row.bandwidth, row.latency,
+      row.eager and (", eager = %d"):format(row.eager) or "")
 end
 
 --- A description as what is written in Lua.
@@ -183,6 +189,12 @@ function M.text(o)
    return ("ft.cluster { %s }"):format(table.concat(parts, ", "))
 end
 
+local function cluster_of(devices, found)
+   local cluster = clusters(M.description(devices, found))
+   cluster.measured = found.measured
+   return cluster
+end
+
 --- Devices with the links between their processes, where these have been started.
 -- @param devices a text as in --devices, or a cluster
 -- @tparam[opt] string how as --profile: nothing is measured for costs that are modelled
@@ -194,10 +206,14 @@ function M.join(devices, how)
    end
    local list = core.engine.devices(devices)
    if list[#list].rank + 1 ~= #all then return devices end -- refused where it is run
-   local found = M.find(how == "fresh")
-   local cluster = clusters(M.description(devices, found))
-   cluster.measured = found.measured
-   return cluster
+   return cluster_of(devices, M.find(how == "fresh"))
+end
+
+--- What is said of messages that are announced first; nothing where none are.
+-- @tparam int eager_bytes the largest that is not; 0: none are
+-- @local
+function M.asks(eager_bytes)
+   return eager_bytes > 0 and (", three times that above %.0f bytes"):format(eager_bytes) or ""
 end
 
 --- The links that devices were planned with, in a line; nil where none were measured.
@@ -206,13 +222,34 @@ function M.words(devices)
    if type(devices) ~= "table" or not devices.measured then return nil end
    local parts = {}
    local function add(what, row)
-      parts[#parts + 1] = ("%s %.4g MB/s, %.4g us"):format(what, row.bytes_per_s / 1e6,
-         row.latency_ns / 1e3)
+      parts[#parts + 1] = ("%s %.4g MB/s, %.4g us%s"):format(what, row.bytes_per_s / 1e6,
+         row.latency_ns / 1e3, M.asks(row.eager_bytes))
    end
    if devices.network then add("network", devices.network) end
    for _, host in ipairs(keys(devices.hosts)) do add("in " .. host, devices.hosts[host]) end
    return ("links: %s; measured %s"):format(table.concat(parts, "; "),
       os.date("%Y-%m-%d %H:%M", devices.measured))
+end
+
+--- What a file of ways says, in a line; nil where it is of another format.
+local function line_of(path)
+   local found = decode(path)
+   local hosts = found.hosts
+   if found.format ~= M.FORMAT or fault(found, hosts) then return nil end
+   local cluster = cluster_of(("hosts:%dxcpu:1"):format(#hosts), found)
+   return ("%s: %s"):format(table.concat(hosts, ", "), (M.words(cluster):gsub("^links: ", "")))
+end
+
+--- The links that are kept of all processes of which rank 0 was here. What is damaged is left out.
+-- @treturn {string,...} a line for each
+function M.kept()
+   local lines, dir = {}, (cache.directory() or "") .. "/links"
+   if core.sys.exists(dir) ~= "directory" then return lines end
+   for _, name in ipairs(core.sys.list_dir(dir)) do
+      local ok, line = pcall(line_of, dir .. "/" .. name)
+      lines[#lines + 1] = ok and line or nil
+   end
+   return lines
 end
 
 return M
