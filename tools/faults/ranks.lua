@@ -1,5 +1,7 @@
 --- Faults in what several processes say to each other of a run; see tools/mutate.lua.
 return {
+   { "src/engine/save.c", "s->away[i].at = s->at[s->away[i].at];", "s->away[i].at = s->at[i];",
+      "c/engine_ranks", "others write in the places of other tensors" },
    -- src/state/remote.c: edges
    { "src/state/remote.c", "if (memcmp(at, said, sizeof *at) != 0) *at = *said;", "",
       "c/engine_ranks", "norms of other processes are zero" },
