@@ -248,14 +248,18 @@ end
 -- Weights, gradients and two moments.
 local MEMORY_FACTOR = 4
 
---- Times of kind k by node. Recomputing repeats the forward; what a batch costs is shared by its
--- micro-batches.
-local function kind_times(self, k, micro_batches, recompute)
-   local list = {}
+--- Times of kind k by node, or those of one phase alone. Recomputing repeats the forward, as a part
+-- of the backward; what a batch costs is shared by its micro-batches, where `o` has their number.
+local function kind_times(self, k, recompute, o)
+   local micro_batches, phase, list = o.micro_batches, o.phase, {}
    for i, node in ipairs(self.nodes) do
       local own = node.forward_ns + node.backward_ns
       local ns = k == 1 and own or node["ns" .. k] or own
       if recompute and own > 0 then ns = ns * (1 + node.forward_ns / own) end
+      if phase and own > 0 then
+         local forward = node.forward_ns / (own + (recompute and node.forward_ns or 0))
+         ns = ns * (phase == "forward" and forward or 1 - forward)
+      end
       list[i] = ns + (micro_batches and node["update" .. k] or 0) / (micro_batches or 1)
    end
    return list
@@ -293,6 +297,7 @@ local PROBLEM = {
    recompute = { type = "boolean" }, memory_factor = { type = "number", min = 0 },
    frozen_factor = { type = "number", min = 0 },
    in_flight = { type = "int", min = 1 }, flat = { type = "boolean" },
+   phase = { choices = { "forward", "backward" } },
 }
 
 --- What ft.partition solves.
@@ -300,7 +305,8 @@ local PROBLEM = {
 --   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
 --   without them, what a batch costs beside them is left out), recompute (false), memory_factor (4:
 --   bytes that training keeps for a byte of parameters), frozen_factor (1: for one of those that
---   are not trained), in_flight, flat
+--   are not trained), in_flight, flat, phase (forward or backward: of the times of nodes this part
+--   alone)
 -- @treturn table problem
 function Graph:problem(o)
    o = opts.check("graph:problem", PROBLEM, o)
@@ -316,10 +322,10 @@ function Graph:problem(o)
    local kinds = 1
    for _, device in ipairs(problem.devices) do kinds = math.max(kinds, device.kind or 1) end
    problem.node_ns = {}
-   for k = 1, kinds do problem.node_ns[k] = kind_times(self, k, o.micro_batches, o.recompute) end
+   for k = 1, kinds do problem.node_ns[k] = kind_times(self, k, o.recompute, o) end
    if o.recompute then -- the last stage keeps its activations
       problem.last_ns = {}
-      for k = 1, kinds do problem.last_ns[k] = kind_times(self, k, o.micro_batches, false) end
+      for k = 1, kinds do problem.last_ns[k] = kind_times(self, k, false, o) end
    end
    return problem
 end

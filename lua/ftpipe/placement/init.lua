@@ -142,6 +142,7 @@ local function attempt(graph, name, o, how, budget)
          or M.MEMORY_FACTOR[o.optimizer],
       frozen_factor = budget and budget.frozen_factor or nil,
       recompute = how.recompute, in_flight = o.micro_batches, flat = schedules.is_flat(o.schedule),
+      phase = o.phase,
    }
    for d, rate in ipairs(o.link_rates or {}) do problem.devices[d].bytes_per_s = rate end
    local in_order = row_of(name).in_order
@@ -230,7 +231,7 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return joined(name, o.stages, o.effort, o.recompute,
+   return joined(name, o.stages, o.effort, o.recompute, o.phase,
       o.replicas and table.concat(o.replicas, "-"), schedules.is_flat(o.schedule),
       o.link_rates and table.concat(o.link_rates, " "),
       schedules.folds(o.schedule), schedules.replicates(o.schedule), budget and budget.factor,
@@ -245,9 +246,10 @@ end
 -- @tparam table o devices (text or cluster), stages (at most; of seq exactly; 2 for each device,
 --   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, memory_factor
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
---   effort (of mixed and best), link_rates (by device, in place of its own link), placements (a
---   table that is filled, for calls that differ in name, stages, replicas, effort, schedule,
---   recompute and link_rates alone: many schedules ask for the same),
+--   effort (of mixed and best), link_rates (by device, in place of its own link), phase (balance
+--   forwards or backwards alone), placements (a table that is filled, for calls that differ in
+--   name, stages, replicas, effort, schedule, recompute, link_rates and phase alone: many schedules
+--   ask for the same),
 --   replicas (of seq: how many devices, in their order, each group has that stages go to in turns)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   frozen_factor (for one of those that are not trained),

@@ -88,9 +88,19 @@ local function draw_once(o, graphs)
    return first, fit.fit(first)
 end
 
+--- Whether all devices do forwards alone, then backwards alone, and nobody says with which stages.
+local function has_phases(o)
+   local schedule = o.rule or o.schedule
+   return schedules.is_flat(schedule) and not schedules.groups(schedule) and not o.searched
+      and type(o.partition) == "string" and placement.is(o.partition)
+      and not partitions.has_places(o)
+end
+
 --- The plan to train by, and others that may be faster: where swaps may make room as well as
 -- recomputation does, those cut for time alone, and for memory alone; where devices have good links
--- but their neighbours in the pipeline are behind worse ones, those cut for these.
+-- but their neighbours in the pipeline are behind worse ones, those cut for these; where all
+-- forwards of a batch stand before its backwards, those cut for one of the two: each takes as long
+-- as its slowest device, wherever the other is.
 local function draw_training(o, graphs)
    local first, plan = draw_once(o, graphs)
    local others = {}
@@ -98,6 +108,9 @@ local function draw_training(o, graphs)
    local slower = placement.is(o.partition) and clusters.neighbour_rates(o.devices)
    if slower then
       others[#others + 1] = select(2, draw_once(copy(o, { link_rates = slower }), graphs))
+   end
+   for _, phase in ipairs(has_phases(o) and { "forward", "backward" } or {}) do
+      others[#others + 1] = select(2, draw_once(copy(o, { phase = phase }), graphs))
    end
    return plan, others
 end
@@ -124,7 +137,8 @@ local RULES = copy(options.rules("plan"), {
       help = "of batches by bucket; all in the last one when absent" },
    placements = { type = "table", help = "of earlier plans, see ftpipe.placement" },
    searched = { type = "boolean", default = false,
-      help = "one of many that are compared: --recompute auto is not compared with other rules" },
+      help = "one of many that are compared: it is not compared with other cuts, nor --recompute "
+         .. "auto with other rules" },
 })
 
 -- The same when they follow from a recipe's flags and data.
