@@ -11,6 +11,8 @@ local spaces = require("ftpipe.sweep.space")
 
 local ftpipe = process.ftpipe
 
+local KILL, CONTINUE, STOP = 9, 18, 19 -- signals
+
 --- Branin's function with a choice beside it: three minima of 0.3979, further off by the choice.
 local function branin(values)
    local x, y = values.x, values.y
@@ -260,6 +262,15 @@ describe("ftpipe sweep", function()
       return code
    end
 
+   --- The process that holds the lock of a trial; nil when none does.
+   local function holder_of(number)
+      local path = ("%s/trials/%04d/lock"):format(out, number)
+      if not core.sys.exists(path) then return nil end
+      local lock, holder = core.io.lock(path)
+      if lock then lock:free() end
+      return not lock and holder > 0 and holder or nil
+   end
+
    it("runs trials, gives up the worse, and shows the best", function()
       write("tpe", 16, 2, '{ kind = "asha", min = 1, eta = 2 }')
       local printed, err, code = sweep("")
@@ -294,7 +305,7 @@ describe("ftpipe sweep", function()
          local ok, list = pcall(rows)
          return ok and list[3]
       end)
-      core.process.signal(pid, 9)
+      core.process.signal(pid, KILL)
       await(pid)
       local kept = {}
       for _, row in ipairs(rows()) do
@@ -303,17 +314,18 @@ describe("ftpipe sweep", function()
       assert.is_true(next(kept) ~= nil)
       pid = start { SECONDS_A_STEP = 0.3 }
       local victim
-      wait_for(function() -- a trial that runs: who holds its lock
+      wait_for(function() -- a trial that runs, stopped lest it ends before it is killed
          for _, row in ipairs(rows()) do
-            local path = ("%s/trials/%04d/lock"):format(out, row.number)
-            if row.state == "running" and core.sys.exists(path) then
-               local lock, holder = core.io.lock(path)
-               if lock then lock:free() elseif holder > 0 then victim = { row.number, holder } end
+            local holder = row.state == "running" and not victim and holder_of(row.number)
+            if holder then
+               core.process.signal(holder, STOP)
+               if holder_of(row.number) == holder then victim = { row.number, holder }
+               else core.process.signal(holder, CONTINUE) end
             end
          end
          return victim
       end)
-      core.process.signal(victim[2], 9)
+      core.process.signal(victim[2], KILL)
       assert.equal(0, await(pid))
       assert.equal("failed", rows()[victim[1]].state)
       assert.matches("signal 9", rows()[victim[1]].note)
