@@ -136,6 +136,7 @@ describe("a swap directory", function()
       end
       refused({ swap = "never", swap_dir = dir }, "swap_dir = .* is for state that moves: expected "
          .. 'swap = "auto"')
+      refused({ swap_dir = "" }, 'swap_dir = "": expected a directory')
       refused({ update = "host", swap_dir = dir }, 'update = "host" works in host memory, and with '
          .. "swap_dir the state is on disk: leave one out")
    end)

@@ -236,7 +236,9 @@ local function settle_update(o)
    end
    local place = { auto = "auto", host = "host" }
    o.update_place = place[how] or "device"
-   if o.swap_dir and not swaps.may(o) then
+   if o.swap_dir == "" then
+      usage("%s: expected a directory", named.value(o, "swap_dir", ""))
+   elseif o.swap_dir and not swaps.may(o) then
       usage.of(o, "{swap_dir=%s} is for state that moves: expected {swap=auto}", o.swap_dir)
    elseif o.swap_dir and how == "host" then
       usage.of(o, "{update=host} works in host memory, and with {swap_dir} the state is on disk: "
