@@ -281,6 +281,18 @@ describe("packs", function()
       end
    end)
 
+   it("are told where what waits between stages is too much", function()
+      local o = options_of("gpt2", {
+         batch = 16, micro_batches = 16, devices = "cpu:1", stages = 8,
+      })
+      local least = pipeline.plan(with(o, { swap = "always", packs = "2/2" })).memory[1].total
+      local over = pipeline.plan(with(o, {
+         swap = "auto", devices = ("cpu:1/%dB"):format(math.ceil(1.05 * least)),
+      }))
+      local problem = files.failure(over.check, over)
+      assert.matches('what would help: .*packs = "2/2": fits', problem.message)
+   end)
+
    it("are refused where there are none", function()
       local function refused(changes, words)
          local problem = files.failure(function()

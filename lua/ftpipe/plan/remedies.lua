@@ -19,8 +19,12 @@ local function twice(devices)
 end
 
 -- Flags that are changed, in the order in which they are told.
-local FLAGS = { "recompute", "swap", "stages", "micro_batches", "partition", "optimizer",
+local FLAGS = { "recompute", "swap", "stages", "packs", "micro_batches", "partition", "optimizer",
    "devices" }
+
+-- Stages of forward and backward packs that are tried where an order groups: more of them leave
+-- less between stages, and take the weights of more at once.
+local PACKS = { "2/2", "4/4" }
 
 --- Optimizers that keep less than this one, by their names.
 function M.smaller_optimizers(name)
@@ -44,6 +48,9 @@ local function changes_of(o)
          local stages = per_device * n_devices
          if (o.stages or 0) < stages then add { swap = "auto", stages = stages } end
       end
+   end
+   for _, packs in ipairs(schedules.groups(o.rule or o.schedule) and PACKS or {}) do
+      if not o.packs then add { packs = packs } end
    end
    for _, factor in ipairs { 2, 4, 8 } do
       local m = o.micro_batches * factor
