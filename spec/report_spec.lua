@@ -26,7 +26,7 @@ describe("a report", function()
       assert.matches("run/report.html: %d+ kB\n", said)
       local page = core.sys.read_file(directory .. "/run/report.html")
       pages.check(page)
-      assert.matches("<td class=\"w\">encoder/embed .. ", page) -- room for what is long
+      assert.matches("<td class=\"long\">encoder/embed .. ", page) -- room for what is long
       assert.matches("screen and %(prefers%-color%-scheme:dark%)", page)
       assert.matches("<p>Began %d+%-%S+ on %S+: <code>%S+ recipes/t5_rte.lua %-%-steps 6 ", page)
       for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
@@ -73,6 +73,7 @@ describe("a report", function()
       pages.check(page)
       assert.is_true(#page > 20000 and #page < 1e6, #page)
       assert.matches("It has not ended", page)
+      assert.not_matches("held%-out", page) -- no curve, no name of one
       assert.matches("<td>0,1</td>", page)
    end)
 

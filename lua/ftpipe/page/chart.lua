@@ -98,10 +98,10 @@ function M.lines(title, series, x_name)
    end
    local names = {}
    for i, row in ipairs(series) do
-      names[i] = ('<span style="color:%s">&#9632;</span> %s'):format(colour(i),
-         xml.escape(row.name))
+      names[#names + 1] = #row.points > 0 and ('<span class="key"><span style="color:%s">&#9632;'
+         .. "</span> %s</span>"):format(colour(i), xml.escape(row.name)) or nil
    end
-   lines[#lines + 1] = ("</svg><div>%s, by %s</div></figure>"):format(table.concat(names, " "),
+   lines[#lines + 1] = ("</svg><div>%s by %s</div></figure>"):format(table.concat(names, " "),
       x_name or "step")
    return table.concat(lines, "\n")
 end

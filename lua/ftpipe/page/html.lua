@@ -11,7 +11,8 @@ print-color-adjust:exact;-webkit-print-color-adjust:exact}
 h1{font-size:1.4em}h2{font-size:1.1em;margin-top:1.6em}
 table{border-collapse:collapse;margin:.6em 0}td,th{border:1px solid #ccc;padding:.2em .6em;
 text-align:left;vertical-align:top}td{overflow-wrap:break-word}.n{text-align:right;
-white-space:nowrap}.w{min-width:12em}td:first-child,.key{white-space:nowrap}.key{margin-right:1em}
+white-space:nowrap}.long{min-width:12em}td:first-child,.key{white-space:nowrap}
+.key{margin-right:1em}
 .wide{overflow-x:auto}
 .bar{display:flex;height:1.3em;max-width:50em;background:#eee;margin:.2em 0}.bar div{height:100%}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25em),1fr));gap:1em}
@@ -19,7 +20,7 @@ figure{margin:0}figcaption{font-weight:bold}svg{max-width:100%;height:auto}
 .wide svg{max-width:none;width:100%;min-width:44em}
 .picture{overflow-x:auto}.picture svg{max-width:max(100%,44em)}
 @media(max-width:32em){table{font-size:13px}td,th{padding:.15em .35em}}
-@media print{td{overflow-wrap:anywhere}.w{min-width:0}body{max-width:none;font-size:11px}
+@media print{td{overflow-wrap:anywhere}.long{min-width:0}body{max-width:none;font-size:11px}
 .charts{grid-template-columns:1fr 1fr}
 .wide,.picture{overflow:visible}.wide svg{min-width:0}.picture svg{max-width:100%}
 h2{break-after:avoid}figure{break-inside:avoid}}
@@ -65,7 +66,7 @@ function M.table(cells)
          local span = c == #row and c < #cells[1] and (' colspan="%d"'):format(#cells[1] - c + 1)
             or ""
          local class = word:find("^%-?%d[%d.e+-]*%s?[%a%%]*$") and ' class="n"'
-            or #word > LONG and ' class="w"' or ""
+            or #word > LONG and ' class="long"' or ""
          words[c] = ("<%s%s%s>%s</%s>"):format(tag, span, class, xml.escape(word), tag)
       end
       lines[#lines + 1] = "<tr>" .. table.concat(words) .. "</tr>"
