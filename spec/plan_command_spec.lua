@@ -244,6 +244,21 @@ describe("ftpipe plan", function()
       assert.matches("\n  seq [^\n]*no, [%d.]+ [MG]B over", out)
    end)
 
+   it("plans a recipe by its own flags, with its memory by class", function()
+      local recipe = { "recipes/t5_rte.lua", "--devices", "sim:2x11GB", "--profile", "modelled" }
+      local out, err, exit = plan(unpack(recipe))
+      assert.equal(0, exit, err)
+      assert.matches("memory:\n  sim:0 card +[%d.]+ of 11000 MB: weights ", out .. err)
+      recipe[#recipe + 1] = "--mem"
+      local with, said = plan(unpack(recipe))
+      assert.same({ out, err }, { with, said })
+      recipe[#recipe] = "--search"
+      out, err, exit = plan(unpack(recipe))
+      assert.same({ "", 2 }, { out, exit })
+      assert.matches("%-%-search is for models and graph files; recipes/t5_rte.lua is planned once",
+         err)
+   end)
+
    it("refuses what it cannot plan with one line", function()
       local function refused(code, pattern, ...)
          process.refused(code, pattern, { "plan", ... })

@@ -186,12 +186,28 @@ local function plan_model(name, flags, given)
    return require("ftpipe.planner.explore").model(model, o), model, o
 end
 
+-- Flags of this command that a recipe's plan has no use for.
+local OF_MODELS_ALONE = { compare = true, search = true, format = true, depth = true }
+
+--- The words for a recipe that is only planned; its plan says the memory by class, --mem or not.
+local function recipe_words(argv, path)
+   local kept = { "--dry-run" }
+   for _, word in ipairs(argv) do
+      local name = word:match("^%-%-(%l+)")
+      if OF_MODELS_ALONE[name] then
+         usage("--%s is for models and graph files; %s is planned once, by its own flags", name,
+            path)
+      end
+      if word ~= "--mem" then kept[#kept + 1] = word end
+   end
+   return kept
+end
+
 --- @tparam {string,...} argv the words after "plan"
 function M.run(argv)
    local path = argvs.word(argv)
    if path and path:find("%.lua$") and core.sys.exists(path) == "file" then
-      argv[#argv + 1] = "--dry-run"
-      return script(path, argv)
+      return script(path, recipe_words(argv, path))
    end
    local flags, given = args.read(declared, argv, "plan MODEL|GRAPHFILE|RECIPE")
    if not path then usage("plan needs a model or a graph file") end
