@@ -1,7 +1,7 @@
 --- Every run computes the same within a budget as without: small models, in devices whose state is
 -- several times what they hold.
 --
---    ftpipe bench/budgets.lua [STEPS]        10
+--    ftpipe bench/budgets.lua [STEPS [ORDER]]        10, all of them
 --
 -- Bits do not depend on how busy a machine is.
 
@@ -12,9 +12,12 @@ io.stdout:setvbuf("line")
 local steps = tonumber(arg[1]) or 10
 local STAGES = 12
 
--- Orders: one micro-batch after the other, and all of them through a stage at once; of a pipeline,
--- and of devices that have all of the model.
-local SCHEDULES = { "1f1b", "harmony-pp", "data-parallel", "harmony-dp" }
+-- Orders: one micro-batch after the other, all of them through a stage at once, and through packs of
+-- three stages forward and two back; of a pipeline, and of devices that have all of the model.
+local ORDERS = {
+   "1f1b", "harmony-pp", "harmony-pp 3/2", "data-parallel", "harmony-dp", "harmony-dp 3/2",
+}
+if arg[2] then ORDERS = { arg[2] } end
 -- Of the least that a device can have; nil: no budget.
 local SHARES = { 1, 1.1, 2, false }
 
@@ -26,9 +29,11 @@ local function is_same(a, b)
    return true
 end
 
-local function options(family, schedule, devices)
+local function options(family, order, devices)
+   local schedule, packs = order:match("^(%S+) ?(%S*)$")
    return {
-      family = family, schedule = schedule, devices = "cpu:" .. devices, stages = STAGES,
+      family = family, schedule = schedule, packs = packs ~= "" and packs or nil,
+      devices = "cpu:" .. devices, stages = STAGES,
       batch = 12, micro_batches = 12, steps = steps, longest = true, d_model = 48, d_kv = 16,
       d_ff = 192,
    }
@@ -50,7 +55,7 @@ local function total_of(memory) return memory.total end
 --- Bytes of the whole model's state, on one device.
 local function state_bytes(o)
    local plan = pipeline.plan(copy(o, {
-      devices = "cpu:1", schedule = "1f1b", stages = 1, swap = "never",
+      devices = "cpu:1", schedule = "harmony-pp", stages = 1, swap = "never",
    }))
    return state_of(plan.memory[1])
 end
@@ -68,9 +73,9 @@ end
 
 local ran, differ, refused = 0, 0, 0
 for _, family in ipairs { "t5", "gpt2", "bert" } do
-   for _, schedule in ipairs(SCHEDULES) do
+   for _, order in ipairs(ORDERS) do
       for devices = 1, 4 do
-         local o, ratios = options(family, schedule, devices), {}
+         local o, ratios = options(family, order, devices), {}
          local whole = state_bytes(o)
          local judge = pipeline.train(o)
          for _, update in ipairs { "device", "host" } do
@@ -78,7 +83,7 @@ for _, family in ipairs { "t5", "gpt2", "bert" } do
             local least = most(tight.memory, total_of)
             for _, share in ipairs(SHARES) do
                local budget = share and math.ceil(share * least) or nil
-               local name = ("%s %s on %d, update on %s, budget %s"):format(family, schedule,
+               local name = ("%s %s on %d, update on %s, budget %s"):format(family, order,
                   devices, update, share and share .. " x least" or "none")
                local ok, run = pcall(pipeline.train, copy(o, {
                   swap = "auto", update = update,
@@ -99,7 +104,7 @@ for _, family in ipairs { "t5", "gpt2", "bert" } do
             end
          end
          print(("%s %s on %d: the model's state is so many times the least budget: %s"):format(
-            family, schedule, devices, table.concat(ratios, ", ")))
+            family, order, devices, table.concat(ratios, ", ")))
       end
    end
 end
