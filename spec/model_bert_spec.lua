@@ -66,6 +66,12 @@ local function run_training(config, params, starts, ends)
 end
 
 describe("a BERT configuration", function()
+   it("tells questions and contexts apart by two kinds of segments", function()
+      assert.equal(5, #bert.columns(bert.config(raw_config())))
+      assert.matches("'type_vocab_size' is 1, expected at least 2: a question and its context",
+         files.failure(bert.columns, bert.config(raw_config { type_vocab_size = 1 })).message)
+   end)
+
    it("fills in what config.json leaves out", function()
       local config = bert.config {
          model_type = "bert", vocab_size = 30, hidden_size = 8, num_hidden_layers = 1,

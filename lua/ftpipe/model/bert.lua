@@ -138,7 +138,12 @@ end
 function M.positions(config) return config.max_position_embeddings end
 
 --- How rows of a data set become the inputs of the graph.
+-- @raise unsupported: the model has one kind of segment, where a question and its context are two
 function M.columns(config)
+   if config.type_vocab_size < 2 then
+      check.refuse("'type_vocab_size' is %d, expected at least 2: a question and its context are "
+         .. "segments of two kinds", config.type_vocab_size)
+   end
    return {
       { name = "input_ids", field = "source", as = "ids", pad = config.pad_token_id },
       { name = "token_type_ids", field = "segments", as = "ids", pad = 0 },
