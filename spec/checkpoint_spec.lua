@@ -136,6 +136,19 @@ describe("opening a checkpoint", function()
       end)
    end)
 
+   it("says what was not fetched where a file is a pointer of Git LFS", function()
+      with_checkpoint(nil, function(_, dir)
+         for _, name in ipairs { "model.safetensors", "pytorch_model.bin" } do
+            os.remove(dir .. "/model.safetensors")
+            core.sys.write_file(dir .. "/" .. name,
+               "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 1234\n")
+            local problem = files.failure(checkpoint.open, dir)
+            assert.equal("malformed data", problem.status)
+            assert.matches(name .. ": is a pointer of Git LFS .*; git lfs pull", problem.message)
+         end
+      end)
+   end)
+
    it("compares tensors without loading them", function()
       local same, other = filled({ V, D }, 1, "bf16"), filled({ V, D }, 2)
       with_checkpoint({ ["a"] = same, ["b"] = other }, function(ckpt)

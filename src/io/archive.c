@@ -63,6 +63,16 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* Whether a file is what Git LFS leaves in the place of one that was not fetched. */
+static bool is_pointer(int fd, int64_t size)
+{
+    static const char begins[] = "version https://git-lfs.github.com/";
+    char start[sizeof begins - 1];
+    return size >= (int64_t)sizeof start &&
+           ft_pread_all(fd, start, sizeof start, 0, "", NULL) == FT_OK &&
+           memcmp(start, begins, sizeof start) == 0;
+}
+
 /* Takes over an open file and reads its header. */
 static ft_status adopt_shard(ft_archive *archive, const char *file, const char *path, int fd,
                              ft_error *err)
@@ -74,6 +84,10 @@ static ft_status adopt_shard(ft_archive *archive, const char *file, const char *
     archive->n_shards++;
     if (fstat(fd, &info) != 0) return ft_errno_fail(err, path, "cannot look at");
     if (!S_ISREG(info.st_mode)) return ft_fail(err, FT_IO, "%s: not a regular file", path);
+    if (is_pointer(fd, info.st_size))
+        return ft_fail(err, FT_FORMAT,
+                       "%s: is a pointer of Git LFS and not the weights; git lfs pull fetches them",
+                       path);
     if (ft_torch_is(fd, info.st_size))
         return ft_torch_read(&shard->header, archive->arena, fd, info.st_size, path, err);
     if (ft_torch_old_is(fd, info.st_size))
