@@ -175,4 +175,26 @@ describe("a task of one's own", function()
          assert.equal("not found", files.failure(task.load, dir .. "/none.lua").status)
       end)
    end)
+
+   it("is refused with what is wrong in its layouts and answers", function()
+      local function problem(layouts, answers)
+         return files.failure(task.define, {
+            kind = "text2text", name = "mine", metric = "accuracy", max_source = 8, max_target = 8,
+            layouts = layouts or { { train = "a.jsonl", eval = "b.jsonl", template = "{x}" } },
+            answers = answers or { { label = 1, target = "yes" } },
+         }).message:gsub("^.*task mine", "task mine")
+      end
+      assert.matches("^task mine: option 'layouts' is no list of layouts", problem({}))
+      assert.matches("^task mine, layout 1: option 'template' is missing",
+         problem { { train = "a.jsonl", eval = "b.jsonl" } })
+      assert.matches("^task mine, layout 1: option 'eval' is missing",
+         problem { { train = "a.jsonl", template = "{x}" } })
+      assert.matches("unknown option 'tempalte' %(did you mean 'template'%?%)",
+         problem { { train = "a.jsonl", eval = "b.jsonl", tempalte = "{x}" } })
+      assert.matches("^task mine: option 'answers' is no list", problem(nil, { yes = 1 }))
+      assert.matches("^task mine: answer 2: expected { label = a value, target = a text }",
+         problem(nil, { { label = 1, target = "yes" }, { label = 2, target = 5 } }))
+      assert.matches("^task mine: answer 2: label '1' is that of answer 1",
+         problem(nil, { { label = 1, target = "yes" }, { label = 1, target = "no" } }))
+   end)
 end)

@@ -240,8 +240,9 @@ describe("a recipe's task", function()
    it("is refused where nothing is embedded and nothing named", function()
       local opened = require("ftpipe.model").open { model = "embedded:t5_tiny" }
       local bare = task.define {
-         kind = "text2text", name = "bare", layouts = {}, answers = {}, metric = "accuracy",
-         max_source = 8, max_target = 8,
+         kind = "text2text", name = "bare", metric = "accuracy", max_source = 8, max_target = 8,
+         layouts = { { train = "train.jsonl", eval = "val.jsonl", template = "{text}" } },
+         answers = { { label = 1, target = "yes" } },
       }
       local problem = files.failure(function() bare():open(opened, {}) end)
       assert.equal('task bare has no embedded data: give data = "DIR", or train_file and '

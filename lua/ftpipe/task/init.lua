@@ -56,6 +56,25 @@ local definition_rules = {
    sample = { type = "function" },
 }
 
+local layout_rules = {
+   name = { type = "string" }, train = { type = "string", required = true },
+   eval = { type = "string" }, columns = { type = "table", items = "string" },
+   read = { type = "function" },
+}
+
+--- Refuses layouts that say something else than a kind understands, or nothing.
+local function check_layouts(definition, kind)
+   if #definition.layouts == 0 then
+      opts.fail("task " .. definition.name, "option 'layouts' is no list of layouts, expected "
+         .. "{ { name =, train =, eval =, ... }, ... }")
+   end
+   local rules = joined(joined(layout_rules, { eval = { type = "string", required = true } }),
+      kind.layout)
+   for i, layout in ipairs(definition.layouts) do
+      opts.check(("task %s, layout %d"):format(definition.name, i), rules, layout)
+   end
+end
+
 --- Defines a task.
 --
 -- A definition has
@@ -70,6 +89,7 @@ function M.define(definition)
    local kind = kind_of(definition)
    local origin = debug.getinfo(2, "S").source
    definition = opts.check("task", joined(definition_rules, kind.definition), definition)
+   check_layouts(definition, kind)
    if kind.check then kind.check(definition) end
    local function make(overrides)
       local task = opts.check("task " .. definition.name, kind.overrides, overrides)
@@ -355,11 +375,6 @@ function Task:record()
    record.kind, record.layouts = self.kind, plain_layouts(self)
    return record
 end
-
-local layout_rules = {
-   name = { type = "string" }, train = { type = "string", required = true },
-   eval = { type = "string" }, columns = { type = "table" },
-}
 
 --- What tasks of the kind of a record have in common.
 -- @raise invalid argument: there is no such kind

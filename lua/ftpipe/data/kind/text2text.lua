@@ -52,6 +52,8 @@ M.overrides = {
 M.layout = {
    template = { type = "string", required = true },
    label = { type = "string" },
+   expand = { type = "function" },
+   clean = { type = "function" },
 }
 
 M.load = {
@@ -60,9 +62,29 @@ M.load = {
    eos_id = { type = "int", min = 0, default = 1 },
 }
 
---- Refuses a definition that lacks what its metric needs.
+--- Refuses answers that are no list of labels with their texts, each label once.
+local function check_answers(definition)
+   local seen, what = {}, "task " .. definition.name
+   if #definition.answers == 0 then
+      opts.fail(what, "option 'answers' is no list, expected { { label =, target = }, ... }")
+   end
+   for i, answer in ipairs(definition.answers) do
+      if type(answer) ~= "table" or answer.label == nil or type(answer.target) ~= "string" then
+         opts.fail(what, "answer %d: expected { label = a value, target = a text }", i)
+      end
+      local other = seen[answer.label]
+      if other then
+         opts.fail(what, "answer %d: label '%s' is that of answer %d", i, tostring(answer.label),
+            other)
+      end
+      seen[answer.label] = i
+   end
+end
+
+--- Refuses answers that are none, and a definition that lacks what its metric needs.
 function M.check(definition)
    local metric = definition.metric
+   check_answers(definition)
    if metric.needs and definition[metric.needs] == nil then
       opts.fail("task", "metric '%s' needs option '%s' (%s)", metric.name, metric.needs,
          M.definition[metric.needs].help)
