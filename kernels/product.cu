@@ -41,6 +41,7 @@ FT_INLINE float as_tf32(float x)
 /* A matrix (rows, K), or by_k (K, rows), from row `first` on. */
 struct strip {
     const float *matrix;
+    const uint16_t *bf16_matrix; /* NULL, or the same: the other is not read */
     int64_t first, rows, K;
     bool by_k, bf16, tf32;
 };
@@ -52,8 +53,12 @@ FT_INLINE void load_tile(float *tile, const strip &s, int64_t k0)
         int row = s.by_k ? e % TILE : e / DEPTH, k = s.by_k ? e / TILE : e % DEPTH;
         int64_t at = s.first + row, from = k0 + k;
         float x = 0.0f;
-        if (at < s.rows && from < s.K)
-            x = s.matrix[s.by_k ? from * s.rows + at : at * s.K + from];
+        if (at < s.rows && from < s.K) {
+            int64_t i = s.by_k ? from * s.rows + at : at * s.K + from;
+            bits y = {0};
+            if (s.bf16_matrix) y.u = (uint32_t)s.bf16_matrix[i] << 16;
+            x = s.bf16_matrix ? y.f : s.matrix[i];
+        }
         tile[k * PITCH + row] = s.bf16 ? as_bf16(x) : s.tf32 ? as_tf32(x) : x;
     }
 }
@@ -64,8 +69,8 @@ FT_ROOMY_KERNEL(product)
     FT_SHARED(float, right, DEPTH *PITCH);
     int64_t m0 = (int64_t)blockIdx.y * TILE, n0 = (int64_t)blockIdx.x * TILE;
     int64_t batch = blockIdx.z;
-    strip A = {a.a + batch * a.M * a.K, m0, a.M, a.K, a.transpose_a != 0, a.bf16 != 0, a.tf32 != 0};
-    strip B = {a.b + batch * a.K * a.N, n0, a.N, a.K, a.transpose_b == 0, a.bf16 != 0, a.tf32 != 0};
+    strip A = {a.a + batch * a.M * a.K, NULL, m0, a.M, a.K, a.transpose_a != 0, a.bf16 != 0, a.tf32 != 0};
+    strip B = {a.b + batch * a.K * a.N, a.b_bf16, n0, a.N, a.K, a.transpose_b == 0, a.bf16 != 0, a.tf32 != 0};
     float *C = a.c + batch * a.M * a.N;
     int row = (int)threadIdx.x / 16 * MINE, column = (int)threadIdx.x % 16 * MINE;
     float sums[MINE][MINE] = {{0}};

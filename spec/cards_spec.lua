@@ -74,6 +74,20 @@ describe("a pipeline of cards", function()
       assert.is_false(pcall(assert_equal_runs, train(o), threads))
    end)
 
+   it("keeps a copy of weights in bf16, as it was planned", function()
+      local o = { devices = cards(1), precision = "bf16", threaded = false, steps = 3 }
+      local one = train(o)
+      if core.engine.devices(cards(1))[1].tf32_flops_per_s == 0 then
+         return pending("skipped: no cards are here")
+      end
+      assert.is_true(one.plan.memory[1].packed > 0)
+      for _, more in ipairs { { devices = cards(2) }, { devices = cards(4) } } do
+         local run = train(copy(o, more))
+         assert_equal_runs(one, run)
+         pipeline.assert_memory(run.plan, run.measured)
+      end
+   end)
+
    it("rounds products to tf32, on any cut to the same bits", function()
       local devices = core.engine.devices(cards(1))
       if devices[1].tf32_flops_per_s == 0 then return pending("skipped: there is no tf32 here") end

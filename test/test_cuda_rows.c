@@ -6,7 +6,8 @@
 #include "op_case.h"
 
 /* Runs the row's kernel into outputs that hold garbage, or what is there when it adds. */
-static bool run(const card *c, op_case *test, const twin *out, uint32_t accumulate)
+static bool run(const card *c, op_case *test, const twin *out, uint32_t accumulate,
+                const void *packed)
 {
     const ft_op *op = test->op;
     ft_view in[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
@@ -20,6 +21,7 @@ static bool run(const card *c, op_case *test, const twin *out, uint32_t accumula
     ft_call call = {.in = in,
                     .out = outs,
                     .attrs = test->sample->attrs,
+                    .packed = packed,
                     .work = bytes ? work : NULL,
                     .key = test->key,
                     .accumulate = accumulate,
@@ -81,7 +83,7 @@ static void try_adding(const card *c, op_case *test)
             ((double *)out[i].judged)[k] = had + ((double *)test->out[i].judged)[k];
         }
     }
-    if (run(c, test, out, op->accumulates)) judge(test, out, "added");
+    if (run(c, test, out, op->accumulates, NULL)) judge(test, out, "added");
     for (int i = 0; i < op->n_out; i++) twin_free(&out[i]);
 }
 
@@ -94,7 +96,7 @@ static void try_sample(const card *cards, int n_cards, const ft_op *op, const ft
     void *first[FT_MAX_OUT];
     for (int k = 0; k < n_cards; k++) {
         fill(test.out, op->n_out, 0xff);
-        if (!run(&cards[k], &test, test.out, 0)) break;
+        if (!run(&cards[k], &test, test.out, 0, NULL)) break;
         if (k == 0) judge(&test, test.out, "alone");
         for (int i = 0; i < op->n_out; i++) {
             size_t bytes = (size_t)ft_spec_bytes(&test.out[i].spec);
@@ -127,6 +129,40 @@ static void test_rows(const card *cards, int n_cards)
     }
 }
 
+/* A weight that is packed is the one that is read, with the bits of one that is not. */
+static void try_packed(const card *c, const ft_op *op, const ft_sample *sample)
+{
+    op_case test;
+    ft_error err;
+    if (!CHECK(case_init(&test, op, sample, &err))) return;
+    int64_t bytes = ft_cuda_kernels.pack_bytes(op, test.in_specs, sample->attrs);
+    int64_t size = ft_spec_bytes(&test.out[0].spec), weight = ft_spec_bytes(&test.in[1].spec);
+    void *first = guarded_new(size), *packed = guarded_new(bytes);
+    if (bytes && run(c, &test, test.out, 0, NULL)) {
+        memcpy(first, test.out[0].fast, (size_t)size);
+        CHECK_STATUS(ft_cuda_kernels.pack(op, test.in_specs, sample->attrs, test.in[1].fast, packed,
+                                          &(ft_packer){NULL, c->stream}, &err),
+                     FT_OK);
+        CHECK_STATUS(card_finish(c, &err), FT_OK);
+        CHECK(guarded_intact(packed, bytes));
+        memset(test.in[1].fast, 0xff, (size_t)weight);
+        fill(test.out, op->n_out, 0xff);
+        CHECK(run(c, &test, test.out, 0, packed) && !memcmp(first, test.out[0].fast, (size_t)size));
+    }
+    guarded_free(first);
+    guarded_free(packed);
+    case_free(&test);
+}
+
+static void test_packed(const card *c)
+{
+    static const char *const rows[] = {"linear", "linear_grad_input"};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const ft_op *op = ft_op_find(rows[k]);
+        for (int i = 0; i < op->n_samples; i++) try_packed(c, op, &op->samples[i]);
+    }
+}
+
 int main(void)
 {
     card cards[CARDS];
@@ -138,6 +174,7 @@ int main(void)
     }
     long products = card_products();
     if (ok) test_rows(cards, CARDS);
+    for (int i = 0; ok && i < CARDS; i++) test_packed(&cards[i]);
     CHECK(products < 0 || card_products() > products);
     for (int i = 0; i < CARDS; i++) card_close(&cards[i]);
     CHECK(card_left_nothing());

@@ -164,7 +164,7 @@ static void test_packs(void)
         CHECK_STATUS(
             ft_graph_add(g, linear, (ft_value_id[]){v, i < 3 ? weights[i] : v}, 2, NULL, &v, &err),
             FT_OK);
-    CHECK(ft_program_packs(g, (int[]){0, 1, 2, 3}, 4, packs) == 2);
+    CHECK(ft_program_packs(g, (int[]){0, 1, 2, 3}, 4, &ft_cpu_kernels, packs) == 2);
     CHECK(packs[0].param == 0 && packs[1].param == 1 && packs[0].bytes == packs[1].bytes);
     ft_graph_free(g);
 }

@@ -252,7 +252,13 @@ typedef struct packing {
 static ft_status make_pack(void *arg, ft_error *err)
 {
     const packing *p = arg;
-    return ft_pack_make(p->graph, p->pack, p->weight, p->packed, p->team, err);
+    return ft_pack_make(p->graph, p->pack, p->weight, p->packed, &(ft_packer){p->team, NULL}, err);
+}
+
+static ft_status give_pack(void *arg, ft_device_stream *stream, ft_error *err)
+{
+    const packing *p = arg;
+    return ft_pack_make(p->graph, p->pack, p->weight, p->packed, &(ft_packer){NULL, stream}, err);
 }
 
 ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *packed,
@@ -261,7 +267,7 @@ ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *p
     const ft_blueprint *b = w->run->blueprint;
     const ft_pack *pack = &b->stages[s].packs[i];
     packing p = {b->cut.graphs[0], pack, weight, packed, w->team};
-    ft_plain_work work = {.run = make_pack, .arg = &p};
+    ft_plain_work work = {.run = make_pack, .give = give_pack, .arg = &p};
     touches(&work, weight, ft_spec_bytes(&b->params[pack->param].spec), false);
     touches(&work, packed, pack->bytes, true);
     return compute(w, &work, err);

@@ -149,11 +149,11 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
     if (!nodes || !stage->packs || !stage->pack_at || !stage->pack_stage) return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
-    /* Packed layouts are those of the CPU's products. */
-    if (b->cut.devices[stage->device].kind == FT_DEVICE_CPU)
-        stage->n_packs = ft_program_packs(b->cut.graphs[0], nodes, n, stage->packs);
-    else
-        stage->n_packs = ft_program_copies(b->cut.graphs[0], nodes, n, stage->packs);
+    const ft_kernel_list *kernels =
+        ft_kernel_list_of(b->cut.devices[stage->device].kind, FT_F32);
+    stage->n_packs = kernels
+                         ? ft_program_packs(b->cut.graphs[0], nodes, n, kernels, stage->packs)
+                         : ft_program_copies(b->cut.graphs[0], nodes, n, stage->packs);
     if (b->trains) blueprint_share_packs(b, s);
     return FT_OK;
 }

@@ -195,6 +195,7 @@ typedef struct ft_cross_entropy_grad_args {
 typedef struct ft_product_args {
     float *c;
     const float *a, *b, *bias;
+    const uint16_t *b_bf16; /* NULL, or with bf16 the numbers of b: b is not read */
     int64_t M, N, K;
     int32_t transpose_a, transpose_b, add, relu, bf16, tf32;
 } ft_product_args;

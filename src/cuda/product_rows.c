@@ -7,14 +7,14 @@ static int64_t bf16_room(int64_t n)
     return (2 * n + 255) / 256 * 256;
 }
 
-static ft_status round_operand(const ft_call *call, const float *x, int64_t n, char *to,
-                               ft_error *err)
+static ft_status round_to(ft_device_stream *stream, const float *x, int64_t n, void *to,
+                          ft_error *err)
 {
-    const ft_to_bf16_args args = {(uint16_t *)(void *)to, x, n};
-    return ft_cuda_launch(call->stream, FT_CUDA_to_bf16, ft_each_grid(n), &args, err);
+    const ft_to_bf16_args args = {to, x, n};
+    return ft_cuda_launch(stream, FT_CUDA_to_bf16, ft_each_grid(n), &args, err);
 }
 
-/* The library reads operands in bf16 from the call's workspace. */
+/* The library reads operands in bf16 from the call's workspace, and packed weights. */
 static ft_status by_library(const ft_call *call, const ft_product_args *args, int64_t batch,
                             bool *done, ft_error *err)
 {
@@ -23,10 +23,11 @@ static ft_status by_library(const ft_call *call, const ft_product_args *args, in
     if (!ft_cuda_has_library(call->stream)) return FT_OK;
     if (!args->bf16) return ft_cuda_multiply(call->stream, args, batch, done, err);
     char *a = call->work, *b = a + bf16_room(args->M * args->K);
-    FT_TRY(round_operand(call, args->a, args->M * args->K, a, err));
-    FT_TRY(round_operand(call, args->b, args->K * args->N, b, err));
+    FT_TRY(round_to(call->stream, args->a, args->M * args->K, a, err));
+    if (!args->b_bf16) FT_TRY(round_to(call->stream, args->b, args->K * args->N, b, err));
     rounded.a = (const float *)(const void *)a;
-    rounded.b = (const float *)(const void *)b;
+    rounded.b =
+        args->b_bf16 ? (const float *)(const void *)args->b_bf16 : (const float *)(const void *)b;
     return ft_cuda_multiply(call->stream, &rounded, batch, done, err);
 }
 
@@ -50,6 +51,7 @@ static ft_status linear_launch(const ft_call *call, ft_error *err)
     const ft_product_args args = {.c = ft_out(call, 0),
                                   .a = ft_in(call, 0),
                                   .b = ft_in(call, 1),
+                                  .b_bf16 = call->packed,
                                   .bias = ft_in(call, 2),
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = ft_dim_back(&call->out[0].shape, -1),
@@ -66,6 +68,7 @@ static ft_status grad_input_launch(const ft_call *call, ft_error *err)
     const ft_product_args args = {.c = ft_out(call, 0),
                                   .a = ft_in(call, 0),
                                   .b = ft_in(call, 1),
+                                  .b_bf16 = call->packed,
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = call->in[1].shape.dims[1],
                                   .K = call->in[1].shape.dims[0],
@@ -103,6 +106,31 @@ static ft_status matmul_launch(const ft_call *call, ft_error *err)
                                   .transpose_b = tb};
     return product(call, &args, ft_rows_of(a, 2), err);
 }
+
+/* -- packed weights ---------------------------------------------------------------------------- */
+
+int64_t ft_cuda_pack_bytes(const ft_op *op, const ft_spec *in, const double *attrs)
+{
+    bool gradient = op == ft_op_find("linear_grad_input");
+    bool bf16 = attrs[gradient ? GRAD_BF16 : BF16] != 0.0;
+    return bf16 ? 2 * ft_shape_count(&in[1].shape) : 0;
+}
+
+/* Products read a matrix and its transpose alike. */
+const char *ft_cuda_pack_kind(const ft_op *op, const double *attrs)
+{
+    (void)op, (void)attrs;
+    return "bf16";
+}
+
+ft_status ft_cuda_pack(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,
+                       void *packed, const ft_packer *by, ft_error *err)
+{
+    (void)op, (void)attrs;
+    return round_to(by->stream, weight, ft_shape_count(&in[1].shape), packed, err);
+}
+
+/* -- the table --------------------------------------------------------------------------------- */
 
 /* Of both operands in bf16. */
 static int64_t operands(const ft_spec *in)

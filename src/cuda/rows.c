@@ -28,4 +28,12 @@ static int64_t workspace(const ft_op *op, const ft_spec *in, const double *attrs
     return row && row->workspace ? row->workspace(in, attrs) : 0;
 }
 
-const ft_kernel_list ft_cuda_kernels = {FT_DEVICE_GPU, FT_F32, find_kernel, workspace};
+const ft_kernel_list ft_cuda_kernels = {
+    .kind = FT_DEVICE_GPU,
+    .dtype = FT_F32,
+    .find = find_kernel,
+    .workspace = workspace,
+    .pack_bytes = ft_cuda_pack_bytes,
+    .pack_kind = ft_cuda_pack_kind,
+    .pack = ft_cuda_pack,
+};

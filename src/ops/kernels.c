@@ -16,9 +16,33 @@ static int64_t own_workspace(const ft_op *op, const ft_spec *in, const double *a
     return op->workspace ? op->workspace(in, attrs, team_size) : 0;
 }
 
-const ft_kernel_list ft_cpu_kernels = {FT_DEVICE_CPU, FT_F32, own_kernel, own_workspace};
+static int64_t own_pack_bytes(const ft_op *op, const ft_spec *in, const double *attrs)
+{
+    return op->pack_bytes(in, attrs);
+}
 
-static const ft_kernel_list *list_of(ft_device_kind kind, ft_dtype dtype)
+static const char *own_pack_kind(const ft_op *op, const double *attrs)
+{
+    return op->pack_kind(attrs);
+}
+
+static ft_status own_pack(const ft_op *op, const ft_spec *in, const double *attrs,
+                          const void *weight, void *packed, const ft_packer *by, ft_error *err)
+{
+    return op->pack(in, attrs, weight, packed, by->team, err);
+}
+
+const ft_kernel_list ft_cpu_kernels = {
+    .kind = FT_DEVICE_CPU,
+    .dtype = FT_F32,
+    .find = own_kernel,
+    .workspace = own_workspace,
+    .pack_bytes = own_pack_bytes,
+    .pack_kind = own_pack_kind,
+    .pack = own_pack,
+};
+
+const ft_kernel_list *ft_kernel_list_of(ft_device_kind kind, ft_dtype dtype)
 {
     for (int i = 0; ft_kernel_lists[i]; i++)
         if (ft_kernel_lists[i]->kind == kind && ft_kernel_lists[i]->dtype == dtype)
@@ -28,14 +52,14 @@ static const ft_kernel_list *list_of(ft_device_kind kind, ft_dtype dtype)
 
 ft_kernel ft_op_kernel(const ft_op *op, ft_device_kind kind, ft_dtype dtype)
 {
-    const ft_kernel_list *list = list_of(kind, dtype);
+    const ft_kernel_list *list = ft_kernel_list_of(kind, dtype);
     return list ? list->find(op) : NULL;
 }
 
 int64_t ft_op_workspace(const ft_op *op, ft_device_kind kind, ft_dtype dtype, const ft_spec *in,
                         const double *attrs, int team_size)
 {
-    const ft_kernel_list *list = list_of(kind, dtype);
+    const ft_kernel_list *list = ft_kernel_list_of(kind, dtype);
     return list ? list->workspace(op, in, attrs, team_size) : 0;
 }
 

@@ -160,12 +160,23 @@ ft_status ft_op_shape(const ft_op *op, const ft_spec *in, int n_in, const double
                       ft_spec *out, ft_error *err);
 
 /* The kernels of a kind of device, for arithmetic in a dtype. */
+/* What a weight is packed by: the team, or the stream of a device that has memory of its own. */
+typedef struct ft_packer {
+    ft_team *team;
+    ft_device_stream *stream; /* NULL: the team's caller does it */
+} ft_packer;
+
 typedef struct ft_kernel_list {
     ft_device_kind kind;
     ft_dtype dtype;
     ft_kernel (*find)(const ft_op *op); /* the row's, or NULL */
     /* Bytes of call->work that it wants; absent inputs have n_dims < 0. */
     int64_t (*workspace)(const ft_op *op, const ft_spec *in, const double *attrs, int team_size);
+    /* Of packed weights, as the fields of rows of these names say for the CPU. */
+    int64_t (*pack_bytes)(const ft_op *op, const ft_spec *in, const double *attrs);
+    const char *(*pack_kind)(const ft_op *op, const double *attrs);
+    ft_status (*pack)(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,
+                      void *packed, const ft_packer *by, ft_error *err);
 } ft_kernel_list;
 
 extern const ft_kernel_list ft_cpu_kernels; /* those in the rows */
@@ -177,6 +188,9 @@ extern const ft_kernel_list *const ft_kernel_lists[];
 ft_kernel ft_op_kernel(const ft_op *op, ft_device_kind kind, ft_dtype dtype);
 int64_t ft_op_workspace(const ft_op *op, ft_device_kind kind, ft_dtype dtype, const ft_spec *in,
                         const double *attrs, int team_size);
+
+/* The list of a kind of device, for arithmetic in a dtype; NULL: there is none. */
+const ft_kernel_list *ft_kernel_list_of(ft_device_kind kind, ft_dtype dtype);
 
 /* A call as work of a stream: the argument of ft_row_task. */
 typedef struct ft_row_run {

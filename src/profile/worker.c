@@ -96,8 +96,8 @@ static int64_t param_count(const worker *w, int param)
 static ft_status pack(const worker *w, const bench_block *block, int i, ft_error *err)
 {
     return ft_pack_make(w->parts->bench->options->graph, &block->packs[i],
-                        w->params[block->packs[i].param], (void *)(uintptr_t)w->packed[i], w->team,
-                        err);
+                        w->params[block->packs[i].param], (void *)(uintptr_t)w->packed[i],
+                        &(ft_packer){w->team, NULL}, err);
 }
 
 /* Enough noise to fill a value or a stretch of a parameter with. */

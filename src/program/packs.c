@@ -13,10 +13,12 @@ void node_specs(const ft_graph *g, const ft_node *node, ft_spec *specs)
 bool pack_suits(const ft_graph *graph, const ft_pack *pack, const ft_node *node)
 {
     const ft_node *first = ft_graph_node(graph, pack->node);
-    return strcmp(first->op->pack_kind(first->attrs), node->op->pack_kind(node->attrs)) == 0;
+    return strcmp(pack->kernels->pack_kind(first->op, first->attrs),
+                  pack->kernels->pack_kind(node->op, node->attrs)) == 0;
 }
 
-int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs)
+int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes,
+                     const ft_kernel_list *kernels, ft_pack *packs)
 {
     int n = 0;
     for (int s = 0; s < n_nodes; s++) {
@@ -26,8 +28,8 @@ int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pa
         if (weight->kind != FT_VALUE_PARAM) continue;
         ft_spec specs[FT_MAX_IN];
         node_specs(graph, node, specs);
-        ft_pack pack = {node->op, weight->source, node->op->pack_bytes(specs, node->attrs),
-                        nodes[s]};
+        ft_pack pack = {node->op, weight->source, kernels->pack_bytes(node->op, specs, node->attrs),
+                        nodes[s], kernels};
         bool known = pack.bytes == 0;
         for (int i = 0; i < n && !known; i++)
             known = packs[i].param == pack.param && packs[i].bytes == pack.bytes &&
@@ -48,7 +50,8 @@ int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_p
         bool known = weight->kind != FT_VALUE_PARAM ||
                      ft_dtype_bytes(ft_graph_value(graph, node->out)->spec.dtype) != 2;
         for (int i = 0; i < n && !known; i++) known = packs[i].param == weight->source;
-        if (!known) packs[n++] = (ft_pack){node->op, weight->source, bytes, nodes[s]};
+        if (!known)
+            packs[n++] = (ft_pack){node->op, weight->source, bytes, nodes[s], &ft_cpu_kernels};
     }
     return n;
 }
@@ -60,10 +63,10 @@ bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_
 }
 
 ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
-                       ft_team *team, ft_error *err)
+                       const ft_packer *by, ft_error *err)
 {
     const ft_node *node = ft_graph_node(graph, pack->node);
     ft_spec specs[FT_MAX_IN];
     node_specs(graph, node, specs);
-    return pack->op->pack(specs, node->attrs, weight, packed, team, err);
+    return pack->kernels->pack(pack->op, specs, node->attrs, weight, packed, by, err);
 }

@@ -184,7 +184,7 @@ static int find_pack(const ft_program_request *q, const ft_node *node)
             pack_suits(q->graph, pack, node)) {
             ft_spec specs[FT_MAX_IN];
             node_specs(q->graph, node, specs);
-            if (node->op->pack_bytes(specs, node->attrs) == pack->bytes) return i;
+            if (pack->kernels->pack_bytes(node->op, specs, node->attrs) == pack->bytes) return i;
         }
     }
     return -1;

@@ -36,6 +36,7 @@ typedef struct ft_pack {
     int param;
     int64_t bytes;
     int node; /* a node that uses it: its specs and attributes are what pack gets */
+    const ft_kernel_list *kernels; /* whose copy it is */
 } ft_pack;
 
 typedef struct ft_program_request {
@@ -125,9 +126,10 @@ ft_status ft_program_run(const ft_program *program, const ft_bases *bases, ft_er
  * was found in the gradient terms. */
 void ft_program_judge(const ft_program *program, const ft_bases *bases);
 
-/* The distinct packed copies that the nodes could use, into packs (room for n_nodes); returns their
- * number. */
-int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes, ft_pack *packs);
+/* The distinct packed copies that the nodes could use by such kernels, into packs (room for
+ * n_nodes); returns their number. */
+int ft_program_packs(const ft_graph *graph, const int *nodes, int n_nodes,
+                     const ft_kernel_list *kernels, ft_pack *packs);
 
 /* The same of copies in 16 bits that products of a planned graph read (ft_graph_store); none of any
  * other graph. */
@@ -137,8 +139,9 @@ int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_p
 bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
                    const ft_pack *b);
 
-/* Makes a packed copy from the plain weight. */
+/* Makes a packed copy from the plain weight: by the team, or by the stream of a device that has
+ * memory of its own. */
 ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
-                       ft_team *team, ft_error *err);
+                       const ft_packer *by, ft_error *err);
 
 #endif
