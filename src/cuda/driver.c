@@ -7,58 +7,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cuda/internal.h"
-#include "cuda/products.h"
-#include "cuda/series.h"
-
-enum { MAX_IMAGES = 16, MAX_BLOCKS = 16 };
-
-typedef struct executor {
-    ft_executor base;
-    const ft_cuda_api *api;
-    int card;
-    bool retained;
-    cu_context context;
-    cu_module modules[MAX_IMAGES];
-    int n_modules;
-    cu_function functions[FT_CUDA_KERNEL_COUNT];
-    cu_event origin; /* was passed at origin_ns */
-    int64_t origin_ns;
-    ft_cuda_fault *fault; /* host memory that kernels write to */
-    ft_cuda_peers peers;
-    struct {
-        uintptr_t begin, end;
-    } blocks[MAX_BLOCKS]; /* of the card's memory that alloc gave */
-} executor;
-
-typedef struct stream {
-    ft_device_stream base;
-    ft_stream_use use;
-    cu_stream handle;
-    cu_address scratch;
-    ft_products *products; /* NULL: no library is here */
-    ft_series *series;     /* of one for computing */
-} stream;
+#include "cuda/executor.h"
 
 typedef struct event {
     ft_device_event base;
     cu_event handle;
     bool recorded;
 } event;
-
-static const struct {
-    const char *name;
-    unsigned threads, bytes; /* of a block; of the argument */
-} kernels[] = {
-#define KERNEL(name, threads) {"ft_" #name, threads, sizeof(ft_##name##_args)},
-    FT_CUDA_KERNELS(KERNEL)
-#undef KERNEL
-};
-
-static executor *of(const ft_executor *x)
-{
-    return (executor *)(uintptr_t)x;
-}
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
@@ -72,16 +27,6 @@ ft_status ft_cuda_answered(const ft_executor *which, int answer, const char *wha
     return ft_fail(err, answer == CU_OUT_OF_MEMORY ? FT_NOMEM : FT_DEVICE,
                    "device %s: %s failed: %s (%d%s%s)", which->device->name, what, name, answer,
                    text[0] ? ", " : "", text);
-}
-
-static ft_status check(const executor *x, int answer, const char *what, ft_error *err)
-{
-    return ft_cuda_answered(&x->base, answer, what, err);
-}
-
-static ft_status use(const executor *x, const char *what, ft_error *err)
-{
-    return check(x, x->api->context_set(x->context), what, err);
 }
 
 /* As `use`, of what is not a launch. */
@@ -124,8 +69,8 @@ static ft_status find_kernel(executor *x, int k, ft_error *err)
     char what[64];
     int answer = CU_NOT_FOUND;
     for (int i = 0; i < x->n_modules && answer == CU_NOT_FOUND; i++)
-        answer = x->api->function_get(&x->functions[k], x->modules[i], kernels[k].name);
-    snprintf(what, sizeof what, "finding the kernel %s", kernels[k].name);
+        answer = x->api->function_get(&x->functions[k], x->modules[i], cuda_kernel_name(k));
+    snprintf(what, sizeof what, "finding the kernel %s", cuda_kernel_name(k));
     return check(x, answer, what, err);
 }
 
@@ -284,69 +229,6 @@ void ft_cuda_release(ft_executor *which, ft_memory_side side, void *memory, int6
     x->api->release((cu_address)(uintptr_t)memory);
 }
 
-/* -- what streams are given -------------------------------------------------------------------- */
-
-/* Arguments of items that are no kernels. */
-typedef struct product_given {
-    ft_product_args args;
-    int64_t batch;
-} product_given;
-
-typedef struct fill_given {
-    cu_address memory; /* gets zeros */
-    size_t bytes;
-} fill_given;
-
-_Static_assert(sizeof(product_given) == 6 * 8 + 3 * 8 + 6 * 4, "no padding: see ft_given");
-
-static ft_status give_kernel(const stream *s, const ft_given *g, ft_error *err)
-{
-    const executor *x = of(s->base.executor);
-    const cu_launch how = {.grid = {g->grid[0], g->grid[1], g->grid[2]},
-                           .block = {g->threads, 1, 1},
-                           .stream = s->handle};
-    void *arguments[] = {(void *)(uintptr_t)g->args};
-    return check(x, x->api->launch(&how, g->function, arguments, NULL), g->name, err);
-}
-
-static ft_product_place place_of(const stream *s)
-{
-    return (ft_product_place){s->handle, (void *)(uintptr_t)s->scratch, FT_CUDA_SCRATCH};
-}
-
-static ft_status give_product(const stream *s, const ft_given *g, ft_error *err)
-{
-    const product_given *p = g->args;
-    const ft_product_place place = place_of(s);
-    if (ft_products_multiply(s->products, &p->args, p->batch, &place, err) == FT_OK) return FT_OK;
-    return ft_error_wrap(err, "device %s", s->base.executor->device->name);
-}
-
-static ft_status give_fill(const stream *s, const ft_given *g, ft_error *err)
-{
-    const executor *x = of(s->base.executor);
-    const fill_given *f = g->args;
-    return check(x, x->api->fill_on(f->memory, 0, f->bytes, s->handle), g->name, err);
-}
-
-static ft_status give(ft_device_stream *on, const ft_given *g, ft_error *err)
-{
-    static ft_status (*const kinds[])(const stream *, const ft_given *, ft_error *) = {
-        [FT_GIVEN_KERNEL] = give_kernel,
-        [FT_GIVEN_PRODUCT] = give_product,
-        [FT_GIVEN_FILL] = give_fill,
-    };
-    FT_TRY(use(of(on->executor), g->name, err));
-    return kinds[g->kind]((const stream *)on, g, err);
-}
-
-/* Now, or with the series that is open. */
-static ft_status submit(ft_device_stream *on, const ft_given *g, ft_error *err)
-{
-    ft_series *series = ((stream *)on)->series;
-    return ft_series_is_open(series) ? ft_series_add(series, g, err) : give(on, g, err);
-}
-
 /* -- streams and events ------------------------------------------------------------------------ */
 
 /* What a stream for computing has beside. */
@@ -354,7 +236,7 @@ static ft_status open_compute(const executor *x, stream *s, ft_error *err)
 {
     const ft_cublas_api *api = ((const ft_cuda_driver *)x->base.driver)->cublas(NULL);
     FT_TRY(check(x, x->api->alloc(&s->scratch, FT_CUDA_SCRATCH), "taking memory", err));
-    FT_TRY(ft_series_new(&s->series, x->api, &s->base, s->handle, give, err));
+    FT_TRY(ft_series_new(&s->series, x->api, &s->base, s->handle, cuda_give, err));
     if (!api || ft_products_new(&s->products, api, err) == FT_OK) return FT_OK;
     return ft_error_wrap(err, "device %s", x->base.device->name);
 }
@@ -521,69 +403,6 @@ ft_status ft_cuda_run(ft_device_stream *on, const ft_task *task, const void *arg
         return ft_fail(err, FT_INVALID, "device %s: %s was launched on a stream for copies",
                        on->executor->device->name, task->name);
     return task == &ft_plain_task ? run_plain(on, arg, err) : task->run(arg, on, err);
-}
-
-ft_status ft_cuda_launch(ft_device_stream *on, ft_cuda_kernel kernel, ft_grid grid,
-                         const void *args, ft_error *err)
-{
-    const executor *x = of(on->executor);
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return FT_OK;
-    if (grid.x > INT32_MAX || grid.y > UINT16_MAX || grid.z > UINT16_MAX)
-        return ft_fail(err, FT_UNSUPPORTED,
-                       "device %s: %s over %lld x %lld x %lld blocks, more than a card takes",
-                       x->base.device->name, kernels[kernel].name, (long long)grid.x,
-                       (long long)grid.y, (long long)grid.z);
-    return submit(on,
-                  &(ft_given){.kind = FT_GIVEN_KERNEL,
-                              .name = kernels[kernel].name,
-                              .function = x->functions[kernel],
-                              .grid = {(unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z},
-                              .threads = kernels[kernel].threads,
-                              .bytes = kernels[kernel].bytes,
-                              .args = args},
-                  err);
-}
-
-bool ft_cuda_has_library(const ft_device_stream *on)
-{
-    return ((const stream *)on)->products != NULL;
-}
-
-ft_status ft_cuda_multiply(ft_device_stream *on, const ft_product_args *args, int64_t batch,
-                           bool *done, ft_error *err)
-{
-    const stream *s = (const stream *)on;
-    const ft_product_place place = place_of(s);
-    const product_given p = {*args, batch};
-    *done = false;
-    if (!s->products) return FT_OK;
-    FT_TRY(use(of(on->executor), "a product", err));
-    if (ft_products_have(s->products, args, batch, &place, done, err) != FT_OK)
-        return ft_error_wrap(err, "device %s", on->executor->device->name);
-    const ft_given given = {
-        .kind = FT_GIVEN_PRODUCT, .name = "a product", .bytes = sizeof p, .args = &p};
-    return *done ? submit(on, &given, err) : FT_OK;
-}
-
-ft_status ft_cuda_clear(ft_device_stream *on, void *memory, int64_t bytes, ft_error *err)
-{
-    const fill_given f = {(cu_address)(uintptr_t)memory, (size_t)bytes};
-    const ft_given given = {
-        .kind = FT_GIVEN_FILL, .name = "clearing memory", .bytes = sizeof f, .args = &f};
-    return bytes ? submit(on, &given, err) : FT_OK;
-}
-
-void ft_cuda_begin_series(ft_device_stream *on)
-{
-    ft_series_open(((stream *)on)->series);
-}
-
-ft_status ft_cuda_end_series(ft_device_stream *on, ft_status status, ft_error *err)
-{
-    ft_series *series = ((stream *)on)->series;
-    if (status == FT_OK) return ft_series_close(series, err);
-    ft_series_drop(series);
-    return status;
 }
 
 ft_cuda_fault *ft_cuda_fault_of(const ft_device_stream *on)
