@@ -7,8 +7,8 @@
 --
 -- A run of two steps on two cards, with a checkpoint after each, makes so many calls; then call
 -- number FROM (1) to TO (the last), every STEP-th (1), fails in a run of its own. Such a run ends
--- with one error that has what the call answered, or, where the call gives something back, as if
--- nothing had been; it leaves nothing open, and each of its checkpoints has the bytes of that of the
+-- with one error that has what the call answered, or, where the call gives something back or is of a
+-- graph, as if nothing had been; it leaves nothing open, and each of its checkpoints has the bytes of that of the
 -- whole run. The table says what became of the calls, by what they were for.
 
 package.path = "./?.lua;" .. package.path
@@ -71,7 +71,9 @@ for n = from, math.min(to, calls), step do
    files.in_directory(function(dir)
       local run = train(dir, n)
       local fault = fault_of(run, dir, whole)
-      local what = run.exit == 0 and "(nothing: it gives something back)"
+      local without = run.said:find("launched one by one", 1, true)
+      local what = run.exit == 0 and (without and "(nothing: its launches are given)"
+            or "(nothing: it gives something back)")
          or run.said:match(".*device %a+:%d+: ([^\n]-) failed") or "(no device is named)"
       what = what:gsub("[%d.]+ MB", "N MB"):gsub("the kernel ft_[%w_]+", "a kernel")
       if not rows[what] then rows[what], order[#order + 1] = { n = 0, bad = 0 }, what end

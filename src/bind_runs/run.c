@@ -418,6 +418,22 @@ static int run_swap_rate(lua_State *L)
     return 1;
 }
 
+/*** What people should know of the devices' work, which goes on; each once. Between legs.
+ * @function run:remarks
+ * @treturn {string,...} */
+static int run_remarks(lua_State *L)
+{
+    shared_run *shared = check_run(L, 1);
+    char text[300];
+    lua_newtable(L);
+    for (int d = 0; d < ft_run_n_devices(shared->run); d++)
+        if (ft_run_take_remark(shared->run, d, text, sizeof text)) {
+            lua_pushstring(L, text);
+            lua_rawseti(L, -2, (int)lua_objlen(L, -2) + 1);
+        }
+    return 1;
+}
+
 /*** Measured memory: by device, the high-water mark of each class, and `total`. */
 static int run_measured(lua_State *L)
 {
@@ -452,6 +468,7 @@ void script_run_class(lua_State *L)
                                        {"describe", run_describe},
                                        {"measured", run_measured},
                                        {"swap_rate", run_swap_rate},
+                                       {"remarks", run_remarks},
                                        {"free", run_free},
                                        {"state", run_state},
                                        {"drain", run_drain},

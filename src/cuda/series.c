@@ -1,6 +1,7 @@
 /* cuda/series.c - lists of launches, and the graphs that streams capture of them. */
 #include "cuda/series.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,8 +33,9 @@ struct ft_series {
     cu_stream handle;
     ft_series_give give;
     bool open;
-    bool direct; /* until it is closed: the list was too long */
-    bool full;   /* there is no room for more graphs */
+    bool direct;  /* until it is closed: the list was too long */
+    bool full;    /* there is no room for more graphs */
+    bool without; /* a graph failed: there are none any more */
     list now;
     int n;
     recording recordings[GRAPHS];
@@ -89,7 +91,7 @@ bool ft_series_is_open(const ft_series *s)
 void ft_series_open(ft_series *s)
 {
     s->open = true;
-    s->direct = false;
+    s->direct = s->without;
     s->now.n = 0;
     s->now.used = 0;
 }
@@ -216,10 +218,26 @@ static ft_status set_kernels(const ft_series *s, recording *r, ft_error *err)
     return FT_OK;
 }
 
-static ft_status replay(const ft_series *s, recording *r, ft_error *err)
+/* A graph that failed gave nothing to the stream, which gets the list instead. What is broken
+ * beyond graphs is told by that. */
+static ft_status go_without(ft_series *s, const ft_error *why, ft_error *err)
 {
-    FT_TRY(set_kernels(s, r, err));
-    return answered(s, s->api->exec_launch(r->exec, s->handle), "launching a graph", err);
+    ft_executor *x = s->stream->executor;
+    s->without = true;
+    if (!x->remark[0])
+        snprintf(x->remark, sizeof x->remark,
+                 "%.140s; from here on its kernels are launched one by one, without graphs: slower",
+                 why->message);
+    return give_all(s, err);
+}
+
+static ft_status replay(ft_series *s, recording *r, ft_error *err)
+{
+    ft_error why;
+    ft_status status = set_kernels(s, r, &why);
+    if (status == FT_OK)
+        status = answered(s, s->api->exec_launch(r->exec, s->handle), "launching a graph", &why);
+    return status == FT_OK ? FT_OK : go_without(s, &why, err);
 }
 
 /* A copy of the list, with room for its nodes; false where there is no memory for it. */
@@ -265,24 +283,23 @@ static ft_status capture(const ft_series *s, recording *r, ft_error *err)
     return status == FT_OK ? answered(s, answer, "capturing a graph", err) : status;
 }
 
-/* Without memory for the graph on the card there is no failure: the plan has not counted it. */
+/* Without memory for the graph on the card there is no remark: the plan has not counted it. */
 static ft_status record(ft_series *s, recording *r, ft_error *err)
 {
     recording made = {.hash = r->hash};
-    if (s->full || !keep_list(s, &made)) {
-        s->full = true;
-        return give_all(s, err);
-    }
-    ft_status status = capture(s, &made, err);
-    int answer = status == FT_OK ? s->api->graph_make(&made.exec, made.graph, 0) : 0;
-    s->full = answer == CU_OUT_OF_MEMORY;
-    if (status == FT_OK && !s->full) status = answered(s, answer, "making a graph", err);
-    if (status == FT_OK && !s->full) {
+    ft_error why;
+    s->full = s->full || !keep_list(s, &made);
+    if (s->full) return give_all(s, err);
+    ft_status status = capture(s, &made, &why);
+    if (status == FT_OK)
+        status = answered(s, s->api->graph_make(&made.exec, made.graph, 0), "making a graph", &why);
+    if (status == FT_OK) {
         *r = made;
         return replay(s, r, err);
     }
     if (made.graph) s->api->graph_free(made.graph);
-    return status == FT_OK ? give_all(s, err) : status;
+    s->full = status == FT_NOMEM;
+    return s->full ? give_all(s, err) : go_without(s, &why, err);
 }
 
 ft_status ft_series_close(ft_series *s, ft_error *err)

@@ -7,7 +7,8 @@
  * kernels may differ, and are set in the graph where they do.
  *
  * All memory is taken with the series: what finds no room in it, or none on the card, is given one
- * by one for ever. */
+ * by one for ever. When a graph fails for another reason, that is the executor's remark, and from
+ * there on everything is. */
 #ifndef FT_CUDA_SERIES_H
 #define FT_CUDA_SERIES_H
 

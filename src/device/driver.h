@@ -37,6 +37,7 @@ typedef struct ft_executor {
     const ft_driver *driver;
     const ft_device *device; /* borrowed */
     ft_team *team;           /* of compute streams; NULL: none */
+    char remark[256];        /* what people should know of its work, which goes on; "": nothing */
 } ft_executor;
 
 typedef struct ft_device_stream {

@@ -122,6 +122,9 @@ const ft_timeline *ft_run_timeline(const ft_run *run);
  * all in use at once it is less than the plan's. Returns the most of all classes: what moves shares
  * its places, so that this may be less than their sum. */
 int64_t ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_CLASSES]);
+/* What people should know of a device's work, which goes on ("device cuda:0: ..."): true when there
+ * is something that was not told before. Between legs. */
+bool ft_run_take_remark(ft_run *run, int device, char *text, size_t size);
 /* Blocks that workers allocated through base/alloc.h while actions ran in the last leg. */
 int64_t ft_run_allocations(const ft_run *run);
 

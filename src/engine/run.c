@@ -502,6 +502,15 @@ int64_t ft_run_measured(const ft_run *run, int device, int64_t bytes[FT_MEMORY_C
     return total;
 }
 
+bool ft_run_take_remark(ft_run *run, int device, char *text, size_t size)
+{
+    ft_executor *x = run->workers[device].executor;
+    if (!x || !x->remark[0]) return false;
+    snprintf(text, size, "%s", x->remark);
+    x->remark[0] = '\0';
+    return true;
+}
+
 int64_t ft_run_allocations(const ft_run *run)
 {
     int64_t n = 0;

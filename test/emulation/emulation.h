@@ -21,7 +21,7 @@ typedef struct emulation {
     atomic_int fail_with;  /* what it answers */
     atomic_long launches;  /* of kernels, those that are captured too */
     atomic_long graphs;    /* that were launched */
-    atomic_bool no_graphs; /* cards have no memory for them */
+    atomic_int no_graphs;  /* what making one answers; 0: it is made */
     atomic_long products;  /* that cuBLASLt was given */
     atomic_int library;    /* emulated_library */
     atomic_long waits;     /* for events, by streams */

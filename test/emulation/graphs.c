@@ -127,7 +127,8 @@ int graph_make(cu_exec *out, cu_graph g, unsigned long long flags)
     *out = NULL;
     if (answer) return answer;
     if (flags) return INVALID;
-    if (atomic_load(&emulated.no_graphs)) return CU_OUT_OF_MEMORY;
+    answer = atomic_load(&emulated.no_graphs);
+    if (answer) return answer;
     cu_exec x = take(sizeof *x);
     x->of = g;
     x->n = g->n;

@@ -59,8 +59,8 @@ static cu_stream default_stream;
 static int n_contexts;
 
 /* Of programs whose callers set EMULATED_FAIL_AT: that call fails, and in the end they are told how
- * many there were, what was left open, and so on. With EMULATED_NO_GRAPHS there is no memory for
- * graphs. */
+ * many there were, what was left open, and so on. EMULATED_NO_GRAPHS is what making a graph
+ * answers. */
 static void tell(void)
 {
     fprintf(stderr, "emulated: %ld calls, %ld things left open, %ld launches, %ld graphs\n",
@@ -70,10 +70,10 @@ static void tell(void)
 
 static __attribute__((constructor)) void read_environment(void)
 {
-    const char *at = getenv("EMULATED_FAIL_AT");
+    const char *at = getenv("EMULATED_FAIL_AT"), *no_graphs = getenv("EMULATED_NO_GRAPHS");
     if (!at || atexit(tell)) return;
     atomic_store(&emulated.fail_at, strtol(at, NULL, 10));
-    atomic_store(&emulated.no_graphs, getenv("EMULATED_NO_GRAPHS") != NULL);
+    if (no_graphs) atomic_store(&emulated.no_graphs, atoi(no_graphs));
 }
 
 /* -- failures ---------------------------------------------------------------------------------- */

@@ -144,6 +144,7 @@ function Run:stop()
    end
    self.leg = nil
    self.timeline = self.engine:finish(self.directory ~= nil)
+   for _, remark in ipairs(self.engine:remarks()) do say(self, remark) end
    self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
    if leg.taken == 0 then return end
    self.waits = waits.add(self.waits, self.timeline)
