@@ -4,6 +4,7 @@
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")
 
 local CARDS = os.getenv("FTPIPE_CARDS") or "cpu:%d"
@@ -109,6 +110,18 @@ describe("a pipeline of cards", function()
    it("holds what was planned", function()
       local run = train { devices = cards(2) }
       pipeline.assert_memory(run.plan, run.measured)
+   end)
+
+   it("counts what cuBLASLt works in", function()
+      if not ft.cuda.available() then return pending("skipped: no cards are here") end
+      local list = "cuda:0/2x500MB"
+      local library = core.engine.devices(list)[1].library_bytes
+      local run, other = train { devices = list }, train { devices = cards(2) }
+      assert_equal_runs(other, run)
+      pipeline.assert_memory(run.plan, run.measured)
+      local before = core.engine.devices(cards(2))[1].library_bytes
+      local more = run.plan.memory[1].workspace - other.plan.memory[1].workspace
+      assert.is_true(library == before and more == 0 or more >= library - before)
    end)
 
    it("says which numbers are not finite", function()

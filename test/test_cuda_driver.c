@@ -45,6 +45,30 @@ static void test_lists(void)
     }
 }
 
+/* Plans count what cuBLASLt works in, if it is here. */
+static void test_library_bytes(void)
+{
+    static const struct {
+        int capability, library;
+        int64_t bytes;
+    } cases[] = {{75, LIBRARY_WHOLE, 4 << 20},
+                 {89, LIBRARY_WHOLE, 4 << 20},
+                 {90, LIBRARY_WHOLE, 32 << 20},
+                 {120, LIBRARY_WHOLE, 32 << 20},
+                 {90, LIBRARY_ABSENT, -FT_CUDA_LIBRARY_ALIGN}};
+    ft_device d[FT_MAX_DEVICES];
+    ft_error err;
+    int n;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        atomic_store(&emulated.capability, cases[i].capability);
+        atomic_store(&emulated.library, cases[i].library);
+        CHECK_STATUS(ft_devices_parse("card:0/2x100MB", d, &n, &err), FT_OK);
+        CHECK(d[1].library_bytes == cases[i].bytes + FT_CUDA_LIBRARY_ALIGN);
+    }
+    atomic_store(&emulated.capability, 80);
+    atomic_store(&emulated.library, LIBRARY_WHOLE);
+}
+
 /* -- a rig ------------------------------------------------------------------------------------- */
 
 enum { N = 5000, BYTES = N * 4 };
@@ -260,6 +284,31 @@ static void test_kinds_of_products(void)
     rig_close(&r);
 }
 
+/* A stream's products work in what it is lent, and write neither before nor behind it. */
+static void test_lent_memory(void)
+{
+    enum { LENT = 4096, FROM = BYTES + 64, ALL = LENT + FT_CUDA_LIBRARY_ALIGN };
+    rig r;
+    ft_error err = {FT_OK, ""};
+    if (!opened(&r, "emu:2/8MB")) return;
+    unsigned char *at = r.block[0];
+    float *x = r.block[0];
+    int written = 0, outside = 0;
+    memset(at + BYTES, 0x11, BYTES);
+    r.driver->lend(r.compute[0], at + FROM, ALL);
+    const ft_product_args args = {.c = x + 300, .a = x, .b = x, .M = 3, .N = 2, .K = 1};
+    bool done;
+    CHECK_STATUS(ft_cuda_multiply(r.compute[0], &args, 1, &done, &err), FT_OK);
+    CHECK_STATUS(r.driver->finish(r.compute[0], &err), FT_OK);
+    for (int i = BYTES; i < 2 * BYTES; i++) {
+        bool lent = i >= FROM && i < FROM + ALL;
+        written += lent && at[i] != 0x11;
+        outside += !lent && at[i] != 0x11;
+    }
+    CHECK(done && written > 0 && outside == 0);
+    rig_close(&r);
+}
+
 /* More shapes than there are plans for. */
 static void test_many_shapes(void)
 {
@@ -394,10 +443,12 @@ static void test_bad_ids(void)
 int main(void)
 {
     test_lists();
+    test_library_bytes();
     test_a_way_around();
     test_each_call_fails();
     test_each_call_of_products_fails();
     test_kinds_of_products();
+    test_lent_memory();
     test_many_shapes();
 #ifndef __SANITIZE_THREAD__ /* a wait that is left out is a race, at which it would end */
     test_dropped_waits();

@@ -159,10 +159,9 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     const ft_program *program = stage->programs[a->kind][bucket];
     int64_t index = ft_seat_index(&b->seating, a);
     char *held = held_slot(run, a->stage, index);
-    int64_t work_at = b->blocks[w->device].begin[FT_MEMORY_WORKSPACE];
     ft_high_water water = {0, 0};
     ft_watch watch = {0};
-    ft_bases bases = {.work = w->block + work_at,
+    ft_bases bases = {.work = w->block + ft_blueprint_work_at(b, w->device),
                       .saved = activations_at(run, a),
                       .held = held,
                       .inputs = state->inputs,

@@ -47,6 +47,7 @@ static void read_device(lua_State *L, int i, ft_device *d)
                      .bytes_per_s = row_number(L, i, "bytes_per_s", NAN, false),
                      .link_bytes_per_s = row_number(L, i, "link_bytes_per_s", NAN, false),
                      .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1, true),
+                     .library_bytes = (int64_t)row_number(L, i, "library_bytes", 0, true),
                      .host_limit = row_number(L, i, "host_limit", 0, true)};
     lua_getfield(L, -1, "name");
     const char *name = lua_tostring(L, -1);

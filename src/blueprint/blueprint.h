@@ -138,6 +138,9 @@ const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
  * class. */
 ft_status ft_blueprint_check_memory(const ft_blueprint *blueprint, ft_error *err);
 int64_t ft_blueprint_device_bytes(const ft_blueprint *blueprint, int device);
+/* Where actions of a device work, in its block: behind what its library works in, with which the
+ * class begins. */
+int64_t ft_blueprint_work_at(const ft_blueprint *blueprint, int device);
 /* Updates that the stage keeps its parameters ahead; 0: it does not. */
 double ft_blueprint_ahead(const ft_blueprint *blueprint, int stage);
 

@@ -111,8 +111,9 @@ void ft_blueprint_guards(const ft_blueprint *b, void (*visit)(void *user, const 
     for (int d = 0; d < b->cut.n_devices; d++) {
         const ft_block_layout *block = &b->blocks[d];
         ft_guard guard = {.device = d, .class = FT_MEMORY_WORKSPACE, .stage = -1};
-        visit_slots(&w, guard, block->begin[FT_MEMORY_WORKSPACE], block->bytes[FT_MEMORY_WORKSPACE],
-                    1);
+        int64_t at = block->begin[FT_MEMORY_WORKSPACE], work_at = ft_blueprint_work_at(b, d);
+        visit_slots(&w, guard, at, work_at - at, 1);
+        visit_slots(&w, guard, work_at, at + block->bytes[FT_MEMORY_WORKSPACE] - work_at, 1);
         guard.class = FT_MEMORY_BUFFERS;
         visit_slots(&w, guard, block->batch_at, block->batch_slot_bytes, b->batch_slots);
     }

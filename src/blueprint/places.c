@@ -4,8 +4,9 @@
  * and packed copies stay for the whole run, unless the plan moves them (stays/stays.h). Older
  * weights are slots, as many as the plan reads at once. Activations are slots, as many per stage as
  * the plan keeps micro-batches in flight; a slot holds what forward saves for backward; slots of
- * their own hold what is kept between the halves of a backward. The workspace serves one action at
- * a time and is as large as the largest one needs. Buffers receive what other stages send. */
+ * their own hold what is kept between the halves of a backward. The workspace has what the device's
+ * library of products works in; the rest serves one action at a time and is as large as the largest
+ * one needs. Buffers receive what other stages send. */
 #include <stdio.h>
 #include <string.h>
 
@@ -149,11 +150,9 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
     if (!nodes || !stage->packs || !stage->pack_at || !stage->pack_stage) return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
-    const ft_kernel_list *kernels =
-        ft_kernel_list_of(b->cut.devices[stage->device].kind, FT_F32);
-    stage->n_packs = kernels
-                         ? ft_program_packs(b->cut.graphs[0], nodes, n, kernels, stage->packs)
-                         : ft_program_copies(b->cut.graphs[0], nodes, n, stage->packs);
+    const ft_kernel_list *kernels = ft_kernel_list_of(b->cut.devices[stage->device].kind, FT_F32);
+    stage->n_packs = kernels ? ft_program_packs(b->cut.graphs[0], nodes, n, kernels, stage->packs)
+                             : ft_program_copies(b->cut.graphs[0], nodes, n, stage->packs);
     if (b->trains) blueprint_share_packs(b, s);
     return FT_OK;
 }
@@ -236,6 +235,16 @@ static void take_workspace(ft_blueprint *b, const ft_stage_layout *stage)
             if (bytes > block->bytes[FT_MEMORY_WORKSPACE])
                 block->bytes[FT_MEMORY_WORKSPACE] = bytes;
         }
+}
+
+static int64_t library_place(const ft_blueprint *b, int device)
+{
+    return ft_place_bytes(b->cut.devices[device].library_bytes);
+}
+
+int64_t ft_blueprint_work_at(const ft_blueprint *b, int device)
+{
+    return b->blocks[device].begin[FT_MEMORY_WORKSPACE] + library_place(b, device);
 }
 
 static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
@@ -474,6 +483,8 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
         take_params(b, s);
         FT_TRY(take_stage(b, s, err));
     }
+    for (int d = 0; d < b->cut.n_devices; d++)
+        b->blocks[d].bytes[FT_MEMORY_WORKSPACE] += library_place(b, d);
     FT_TRY(take_buffers(b, err));
     if (b->trains) blueprint_size_visits(b);
     return ft_stays_place(&b->stays, b->arena, &b->plan, err);

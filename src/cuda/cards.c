@@ -56,6 +56,20 @@ static int tensor_of(int major, int minor)
     return 0;
 }
 
+/* What cuBLASLt is to work in, by compute capability (cuBLAS's documentation of
+ * cublasSetWorkspace), where it is found; with room to align it. */
+static int64_t library_bytes_of(const ft_driver *driver, int major, int minor)
+{
+    static const struct {
+        int capability;
+        int64_t bytes;
+    } rows[] = {{90, 32 << 20}, {0, 4 << 20}};
+    size_t i = 0;
+    while (10 * major + minor < rows[i].capability) i++;
+    bool found = ((const ft_cuda_driver *)driver)->cublas(NULL) != NULL;
+    return found ? rows[i].bytes + FT_CUDA_LIBRARY_ALIGN : 0;
+}
+
 ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft_error *err)
 {
     const ft_cuda_api *api = api_of(driver, err);
@@ -78,6 +92,7 @@ ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft
                        .n_threads = 1,
                        .card = card,
                        .memory_bytes = (int64_t)memory,
+                       .library_bytes = library_bytes_of(driver, is[2], is[3]),
                        .flops_per_s = 2 * clocks * units_of(is[2], is[3]) * FT_CARD_PRODUCTS,
                        .bf16_flops_per_s = bf16,
                        .tf32_flops_per_s = ft_tf32_rate(bf16),

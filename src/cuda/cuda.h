@@ -36,6 +36,7 @@ void ft_cuda_occupy(ft_device_stream *stream, void *address, int64_t bytes);
 ft_status ft_cuda_open_stream(ft_device_stream **out, ft_executor *executor, ft_stream_use use,
                               ft_error *err);
 void ft_cuda_close_stream(ft_device_stream *stream);
+void ft_cuda_lend(ft_device_stream *stream, void *memory, int64_t bytes);
 ft_status ft_cuda_open_event(ft_device_event **out, ft_executor *executor, ft_error *err);
 void ft_cuda_close_event(ft_device_event *event);
 ft_status ft_cuda_record(ft_device_stream *stream, ft_device_event *event, ft_error *err);
@@ -64,7 +65,7 @@ ft_status ft_cuda_end_series(ft_device_stream *stream, ft_status status, ft_erro
     .enter = ft_cuda_enter, .limits = ft_cuda_limits, .health = ft_cuda_health,                    \
     .alloc = ft_cuda_alloc, .release = ft_cuda_release, .occupy = ft_cuda_occupy,                  \
     .vacate = ft_cuda_occupy, .open_stream = ft_cuda_open_stream,                                  \
-    .close_stream = ft_cuda_close_stream, .open_event = ft_cuda_open_event,                        \
+    .close_stream = ft_cuda_close_stream, .lend = ft_cuda_lend, .open_event = ft_cuda_open_event,  \
     .close_event = ft_cuda_close_event, .record = ft_cuda_record, .wait = ft_cuda_wait,            \
     .passed_ns = ft_cuda_passed_ns, .await = ft_cuda_await, .finish = ft_cuda_finish,              \
     .copy = ft_cuda_copy, .launch = ft_cuda_run, .begin_series = ft_cuda_begin_series,             \

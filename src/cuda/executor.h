@@ -31,6 +31,8 @@ typedef struct stream {
     ft_stream_use use;
     cu_stream handle;
     cu_address scratch;
+    void *lent; /* for the library; NULL: it has the scratch */
+    size_t lent_bytes;
     ft_products *products; /* NULL: no library is here */
     ft_series *series;     /* of one for computing */
 } stream;

@@ -43,7 +43,18 @@ static ft_status give_kernel(const stream *s, const ft_given *g, ft_error *err)
 
 static ft_product_place place_of(const stream *s)
 {
+    if (s->lent) return (ft_product_place){s->handle, s->lent, s->lent_bytes};
     return (ft_product_place){s->handle, (void *)(uintptr_t)s->scratch, FT_CUDA_SCRATCH};
+}
+
+void ft_cuda_lend(ft_device_stream *on, void *memory, int64_t bytes)
+{
+    enum { ALIGN = FT_CUDA_LIBRARY_ALIGN };
+    stream *s = (stream *)on;
+    char *at = memory;
+    if (bytes <= ALIGN) return;
+    s->lent = at + (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
+    s->lent_bytes = (size_t)(bytes - ALIGN);
 }
 
 static ft_status give_product(const stream *s, const ft_given *g, ft_error *err)

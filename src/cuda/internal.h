@@ -29,8 +29,10 @@ ft_status ft_cuda_multiply(ft_device_stream *stream, const ft_product_args *args
 ft_status ft_cuda_clear(ft_device_stream *stream, void *memory, int64_t bytes, ft_error *err);
 /* Where kernels of the stream's device say what is wrong in a tensor. */
 ft_cuda_fault *ft_cuda_fault_of(const ft_device_stream *stream);
+/* cuBLASLt wants what it works in to begin at a multiple of this. */
+enum { FT_CUDA_LIBRARY_ALIGN = 256 };
 /* FT_CUDA_SCRATCH bytes of device memory that launches of a compute stream may use, one after the
- * other. */
+ * other; cuBLASLt too, where the stream was lent nothing for it. */
 void *ft_cuda_scratch(const ft_device_stream *stream);
 enum { FT_CUDA_SCRATCH = 256 << 10 };
 

@@ -32,6 +32,8 @@ typedef struct ft_device {
     double bytes_per_s;             /* memory bandwidth */
     double link_bytes_per_s;        /* to another device */
     int64_t link_latency_ns;
+    int64_t library_bytes; /* memory that a library of products works in, beside what a plan
+                              places; 0: there is none, or it needs none */
     double host_limit; /* bytes a second that copies to and from host memory are held to, each way;
                           0: they take what they can */
     char name[32];     /* "cpu:0", "sim:3 2080ti" */

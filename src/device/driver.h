@@ -117,6 +117,10 @@ struct ft_driver {
     ft_status (*open_stream)(ft_device_stream **out, ft_executor *executor, ft_stream_use use,
                              ft_error *err);
     void (*close_stream)(ft_device_stream *stream);
+    /* NULL: no stream wants it. Lets a compute stream's library work in memory of the device,
+     * device->library_bytes, which the caller releases after the stream is closed. To be called
+     * before the stream is given work; without it products have less choice. */
+    void (*lend)(ft_device_stream *stream, void *memory, int64_t bytes);
     ft_status (*open_event)(ft_device_event **out, ft_executor *executor, ft_error *err);
     /* After `finish` of the streams that recorded it or waited for it. */
     void (*close_event)(ft_device_event *event);

@@ -69,6 +69,9 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     FT_TRY(driver->alloc(w->executor, FT_OF_DEVICE, bytes, &block, err));
     w->block = block;
     const ft_block_layout *layout = &run->blueprint->blocks[d];
+    if (driver->lend && device->library_bytes)
+        driver->lend(w->compute, w->block + layout->begin[FT_MEMORY_WORKSPACE],
+                     device->library_bytes);
     for (int c = FT_MEMORY_ACTIVATIONS; c < FT_MEMORY_CLASSES; c++) /* what comes and goes */
         vacate(w, w->block + layout->begin[c], layout->bytes[c]);
     const ft_stays_part *moving = &run->blueprint->stays.parts[d];

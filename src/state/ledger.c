@@ -37,7 +37,8 @@ void ledger_keep(worker *w, int stage, ft_memory_class c, bool *kept, int64_t by
 
 void ledger_work(worker *w, int64_t bytes)
 {
-    raise_high(w, FT_MEMORY_WORKSPACE, ft_place_bytes(bytes));
+    int64_t lent = ft_place_bytes(w->executor->device->library_bytes);
+    raise_high(w, FT_MEMORY_WORKSPACE, lent + ft_place_bytes(bytes));
 }
 
 /* -- slots ------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ void ledger_reset(ft_run *run);
 void ledger_keep(worker *w, int stage, ft_memory_class c, bool *kept, int64_t bytes);
 /* A unit comes (bytes above 0) or goes. */
 void ledger_unit(const worker *w, ft_memory_class c, int64_t bytes);
-/* So much of the workspace was used at once. */
+/* So much of the workspace was used at once, beside what was lent to the library. */
 void ledger_work(worker *w, int64_t bytes);
 /* Around an action: slots that it fills are handed out, those that it is done with are given back.
  * FT_INVALID when a slot is in use by another, or not by this one. */

@@ -165,6 +165,8 @@ typedef struct job {
     float *d_at;
     float beta;
     uint64_t m, n, k;
+    char *workspace; /* of so many bytes: what was there is lost */
+    size_t bytes;
 } job;
 
 /* Whether the matrices fit together. */
@@ -222,6 +224,7 @@ static int choose(cublas_handle handle, cublas_product product, cublas_layout a,
     if (product->epilogue & CUBLAS_EPILOGUE_BIAS && !product->bias) return INVALID;
     *out = (cublas_choice){.algorithm = {{name_of(&j)}}};
     memcpy(&out->algorithm.data[1], &preference->least, sizeof preference->least);
+    out->algorithm.data[3] = out->workspace = preference->workspace;
     *n = 1;
     return 0;
 }
@@ -269,6 +272,8 @@ static void run_job(const void *arg)
     const job *j = arg;
     float *sums = malloc(j->m * sizeof *sums);
     if (!sums) abort();
+    for (size_t i = 0; i < j->bytes; i += 4096) j->workspace[i] = -1;
+    if (j->bytes) j->workspace[j->bytes - 1] = -1;
     for (int64_t batch = 0; batch < j->d.count; batch++)
         for (uint64_t column = 0; column < j->n; column++) {
             for (uint64_t i = 0; i < j->m; i++) sums[i] = 0.0f;
@@ -295,9 +300,8 @@ static int multiply(cublas_handle handle, cublas_product product, const void *al
     int answer = emu_begin();
     (void)handle;
     (void)of_c;
-    (void)workspace;
-    (void)bytes;
     if (answer) return answer;
+    if (bytes < algorithm->data[3] || (uintptr_t)workspace % 256) return INVALID;
     if (!make_job(&j, product, of_a, of_b, of_d) || *(const float *)alpha != 1.0f) return INVALID;
     if (algorithm->data[0] != name_of(&j)) return INVALID;
     alignments least;
@@ -308,6 +312,8 @@ static int multiply(cublas_handle handle, cublas_product product, const void *al
     j.c_at = c;
     j.d_at = d;
     j.beta = *(const float *)beta;
+    j.workspace = workspace;
+    j.bytes = bytes;
     atomic_fetch_add(&emulated.products, 1);
     emu_submit(stream, run_job, &j, sizeof j);
     return 0;

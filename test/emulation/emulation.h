@@ -24,6 +24,7 @@ typedef struct emulation {
     atomic_int no_graphs;  /* what making one answers; 0: it is made */
     atomic_long products;  /* that cuBLASLt was given */
     atomic_int library;    /* emulated_library */
+    atomic_int capability; /* of cards: 80 is 8.0 */
     atomic_long waits;     /* for events, by streams */
     atomic_long drop_at;   /* of those, the one that is left out, counted from 1; 0: none */
     atomic_long open;      /* contexts, streams, events, modules, blocks of memory */

@@ -15,7 +15,7 @@
 #include "runtime.h"
 #include "streams.h"
 
-emulation emulated = {.fail_with = 999};
+emulation emulated = {.fail_with = 999, .capability = 80};
 
 enum { STICKY = 719, NO_CONTEXT = 201, NO_PEER = 217, OTHER_CONTEXT = 400 };
 
@@ -156,7 +156,7 @@ static int device_memory(size_t *bytes, int device)
     return 0;
 }
 
-/* A card of 2 multiprocessors at 1.5 GHz, of compute capability 8.0, with 1 GHz times 256 bits. */
+/* A card of 2 multiprocessors at 1.5 GHz, with 1 GHz times 256 bits. */
 static int device_attribute(int *value, int attribute, int device)
 {
     (void)device;
@@ -165,7 +165,8 @@ static int device_attribute(int *value, int attribute, int device)
              : attribute == CU_CLOCK_KHZ        ? 1500000
              : attribute == CU_MEMORY_CLOCK_KHZ ? 1000000
              : attribute == CU_MEMORY_BUS_BITS  ? 256
-             : attribute == CU_MAJOR            ? 8
+             : attribute == CU_MAJOR            ? atomic_load(&emulated.capability) / 10
+             : attribute == CU_MINOR            ? atomic_load(&emulated.capability) % 10
                                                 : 0;
     return 0;
 }
