@@ -19,12 +19,43 @@ FT_INLINE float as_bf16(float x)
     return y.f;
 }
 
-FT_KERNEL(to_bf16)
+/* The bits of the nearest f16, likewise; from 65520 on, infinity. */
+FT_INLINE uint32_t to_f16(float x)
+{
+    bits y = {x}, tiny;
+    uint32_t sign = y.u >> 16 & 0x8000u, size = y.u & 0x7fffffffu;
+    if (x != x) return sign | 0x7e00u;
+    if (size >= 0x47800000u) return sign | 0x7c00u; /* 2^16 */
+    if (size < 0x38800000u) { /* 2^-14: numbers beside 0.5 are as far apart as the smallest f16 */
+        y.u = size;
+        tiny.f = y.f + 0.5f;
+        return sign | (tiny.u - 0x3f000000u);
+    }
+    size -= 0x38000000u; /* another exponent's zero */
+    return sign | (size + 0xfffu + (size >> 13 & 1)) >> 13;
+}
+
+FT_INLINE float from_f16(uint32_t half)
+{
+    uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31, fraction = half & 0x3ffu;
+    bits y;
+    if (exponent == 0) {
+        y.f = (float)fraction * 5.9604644775390625e-8f;
+        y.u |= sign;
+        return y.f;
+    }
+    y.u = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
+    return y.f;
+}
+
+FT_KERNEL(to_half)
 {
     FT_EACH(i, a.n)
     {
         bits y = {as_bf16(a.x[i])};
-        a.y[i] = (uint16_t)(y.u >> 16 | (a.x[i] != a.x[i] ? 0x40 : 0)); /* nan has a bit left */
+        a.y[i] = a.rounding == FT_CUDA_F16
+                     ? (uint16_t)to_f16(a.x[i])
+                     : (uint16_t)(y.u >> 16 | (a.x[i] != a.x[i] ? 0x40 : 0)); /* nan stays */
     }
 }
 
@@ -41,10 +72,26 @@ FT_INLINE float as_tf32(float x)
 /* A matrix (rows, K), or by_k (K, rows), from row `first` on. */
 struct strip {
     const float *matrix;
-    const uint16_t *bf16_matrix; /* NULL, or the same: the other is not read */
+    const uint16_t *half; /* NULL, or the same rounded: the other is not read */
     int64_t first, rows, K;
-    bool by_k, bf16, tf32;
+    bool by_k;
+    int rounding;
 };
+
+FT_INLINE float number_of(const strip &s, int64_t i)
+{
+    bool f16 = s.rounding == FT_CUDA_F16;
+    if (s.half) {
+        bits y;
+        y.u = (uint32_t)s.half[i] << 16;
+        return f16 ? from_f16(s.half[i]) : y.f;
+    }
+    float x = s.matrix[i];
+    return f16                            ? from_f16(to_f16(x))
+           : s.rounding == FT_CUDA_BF16 ? as_bf16(x)
+           : s.rounding == FT_CUDA_TF32 ? as_tf32(x)
+                                        : x;
+}
 
 /* Puts 64 rows of it, 16 of K from k0 on, into tile[k][row]; zeros outside. */
 FT_INLINE void load_tile(float *tile, const strip &s, int64_t k0)
@@ -52,14 +99,9 @@ FT_INLINE void load_tile(float *tile, const strip &s, int64_t k0)
     for (int e = (int)threadIdx.x; e < TILE * DEPTH; e += (int)blockDim.x) {
         int row = s.by_k ? e % TILE : e / DEPTH, k = s.by_k ? e / TILE : e % DEPTH;
         int64_t at = s.first + row, from = k0 + k;
-        float x = 0.0f;
-        if (at < s.rows && from < s.K) {
-            int64_t i = s.by_k ? from * s.rows + at : at * s.K + from;
-            bits y = {0};
-            if (s.bf16_matrix) y.u = (uint32_t)s.bf16_matrix[i] << 16;
-            x = s.bf16_matrix ? y.f : s.matrix[i];
-        }
-        tile[k * PITCH + row] = s.bf16 ? as_bf16(x) : s.tf32 ? as_tf32(x) : x;
+        bool inside = at < s.rows && from < s.K;
+        int64_t i = s.by_k ? from * s.rows + at : at * s.K + from;
+        tile[k * PITCH + row] = inside ? number_of(s, i) : 0.0f;
     }
 }
 
@@ -69,8 +111,8 @@ FT_ROOMY_KERNEL(product)
     FT_SHARED(float, right, DEPTH *PITCH);
     int64_t m0 = (int64_t)blockIdx.y * TILE, n0 = (int64_t)blockIdx.x * TILE;
     int64_t batch = blockIdx.z;
-    strip A = {a.a + batch * a.M * a.K, NULL, m0, a.M, a.K, a.transpose_a != 0, a.bf16 != 0, a.tf32 != 0};
-    strip B = {a.b + batch * a.K * a.N, a.b_bf16, n0, a.N, a.K, a.transpose_b == 0, a.bf16 != 0, a.tf32 != 0};
+    strip A = {a.a + batch * a.M * a.K, NULL, m0, a.M, a.K, a.transpose_a != 0, a.rounding};
+    strip B = {a.b + batch * a.K * a.N, a.b_half, n0, a.N, a.K, a.transpose_b == 0, a.rounding};
     float *C = a.c + batch * a.M * a.N;
     int row = (int)threadIdx.x / 16 * MINE, column = (int)threadIdx.x % 16 * MINE;
     float sums[MINE][MINE] = {{0}};

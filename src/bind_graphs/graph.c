@@ -211,6 +211,16 @@ static int graph_tf32(lua_State *L)
     return 1;
 }
 
+/*** Products with weights round their operands to f16 on cards; everything else stays f32.
+ * @function graph:f16
+ * @treturn graph itself */
+static int graph_f16(lua_State *L)
+{
+    ft_graph_f16(script_check_graph(L, 1));
+    lua_settop(L, 1);
+    return 1;
+}
+
 /*** For plans alone: what nodes give is kept in 16 bits, products with weights are made of such
  * operands; parameters, their gradients and scalars stay f32. The graph can no longer be run.
  * @function graph:store
@@ -480,6 +490,7 @@ int script_bind_graph(lua_State *L)
                                        {"grad", graph_grad},
                                        {"bf16", graph_bf16},
                                        {"tf32", graph_tf32},
+                                       {"f16", graph_f16},
                                        {"verify", graph_verify},
                                        {"spec", graph_spec},
                                        {"find", graph_find},

@@ -22,12 +22,16 @@ typedef struct ft_map_args {
     int32_t map, add;
 } ft_map_args;
 
-/* y: the bits of x, rounded to bf16. */
-typedef struct ft_to_bf16_args {
+/* What operands of products are rounded to. */
+typedef enum { FT_CUDA_F32, FT_CUDA_TF32, FT_CUDA_BF16, FT_CUDA_F16 } ft_cuda_rounding;
+
+/* y: the bits of x, rounded to bf16 or f16; what is too large for f16 becomes infinite. */
+typedef struct ft_to_half_args {
     uint16_t *y;
     const float *x;
     int64_t n;
-} ft_to_bf16_args;
+    int32_t rounding;
+} ft_to_half_args;
 
 /* y[i] = a[i] (+ - * /) b[i % nb] */
 typedef enum { FT_CUDA_ADD, FT_CUDA_SUB, FT_CUDA_MUL, FT_CUDA_DIV } ft_cuda_binary;
@@ -191,13 +195,14 @@ typedef struct ft_cross_entropy_grad_args {
 } ft_cross_entropy_grad_args;
 
 /* c (M, N) = op(a) op(b) (+ c) (+ bias) (relu), for each of a batch. Transposed, a is (K, M) and b
- * (N, K). With bf16 or tf32, operands are rounded to that first; sums are f32. */
+ * (N, K). Operands are rounded first; sums are f32. */
 typedef struct ft_product_args {
     float *c;
     const float *a, *b, *bias;
-    const uint16_t *b_bf16; /* NULL, or with bf16 the numbers of b: b is not read */
+    const uint16_t *b_half; /* NULL, or the numbers of b in bf16 or f16: b is not read */
     int64_t M, N, K;
-    int32_t transpose_a, transpose_b, add, relu, bf16, tf32;
+    int16_t transpose_a, transpose_b;
+    int32_t add, relu, rounding;
 } ft_product_args;
 
 /* line (H, Tq + Tk - 1): table[bucket of key - query][h], by key - query + Tq - 1. */

@@ -43,14 +43,14 @@ static int units_of(int major, int minor)
     return 128;
 }
 
-/* Multiply-adds in bf16, with f32 sums, of a multiprocessor's tensor cores in a clock (NVIDIA's
- * white papers: A100, GA102, Ada, H100, Blackwell); 0: they have none. Newer ones have as many at
- * least as the last of these. */
+/* Multiply-adds in 16 bits, with f32 sums, of a multiprocessor's tensor cores in a clock (NVIDIA's
+ * white papers: TU102, A100, GA102, Ada, H100, Blackwell); 0: they have none. Newer ones have as
+ * many at least as the last of these. */
 static int tensor_of(int major, int minor)
 {
     static const struct {
         int capability, products;
-    } rows[] = {{120, 256}, {100, 4096}, {90, 2048}, {86, 256}, {80, 1024}};
+    } rows[] = {{120, 256}, {100, 4096}, {90, 2048}, {86, 256}, {80, 1024}, {75, 256}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (10 * major + minor >= rows[i].capability) return rows[i].products;
     return 0;
@@ -86,7 +86,8 @@ ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft
         FT_TRY(
             answered(api->device_attribute(&is[i], attributes[i], device), "what a card is", err));
     double clocks = 1e3 * (double)is[1] * (double)is[0];
-    double bf16 = 2 * clocks * tensor_of(is[2], is[3]) * FT_CARD_TENSOR;
+    double f16 = 2 * clocks * tensor_of(is[2], is[3]) * FT_CARD_TENSOR;
+    double bf16 = is[2] < 8 ? 0 : f16; /* the first of these have f16 alone */
     *out = (ft_device){.kind = driver->kind,
                        .driver = driver,
                        .n_threads = 1,
@@ -95,6 +96,7 @@ ft_status ft_cuda_describe(const ft_driver *driver, int card, ft_device *out, ft
                        .library_bytes = library_bytes_of(driver, is[2], is[3]),
                        .flops_per_s = 2 * clocks * units_of(is[2], is[3]) * FT_CARD_PRODUCTS,
                        .bf16_flops_per_s = bf16,
+                       .f16_flops_per_s = f16,
                        .tf32_flops_per_s = ft_tf32_rate(bf16),
                        .bytes_per_s = 2e3 * (double)is[4] * (double)is[5] / 8 * FT_CARD_MEMORY,
                        .link_bytes_per_s = 12e9, /* PCI Express 3.0 x16, which all reach */

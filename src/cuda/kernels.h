@@ -13,7 +13,7 @@
 #define FT_CUDA_KERNELS(X)                                                                         \
     X(map, 256)                                                                                    \
     X(binary, 256)                                                                                 \
-    X(to_bf16, 256)                                                                                \
+    X(to_half, 256)                                                                                \
     X(gated_gelu, 256)                                                                             \
     X(dropout, 256)                                                                                \
     X(softmax, 128)                                                                                \

@@ -1,33 +1,39 @@
 /* cuda/product_rows.c - rows that are matrix products. */
 #include "cuda/rows.h"
 
-/* Numbers in bf16, to begin at 256 bytes. */
-static int64_t bf16_room(int64_t n)
+/* Numbers in 16 bits, to begin at 256 bytes. */
+static int64_t half_room(int64_t n)
 {
     return (2 * n + 255) / 256 * 256;
 }
 
-static ft_status round_to(ft_device_stream *stream, const float *x, int64_t n, void *to,
-                          ft_error *err)
+static bool is_half(int rounding)
 {
-    const ft_to_bf16_args args = {to, x, n};
-    return ft_cuda_launch(stream, FT_CUDA_to_bf16, ft_each_grid(n), &args, err);
+    return rounding == FT_CUDA_BF16 || rounding == FT_CUDA_F16;
 }
 
-/* The library reads operands in bf16 from the call's workspace, and packed weights. */
+static ft_status round_to(ft_device_stream *stream, const float *x, int64_t n, int rounding,
+                          void *to, ft_error *err)
+{
+    const ft_to_half_args args = {to, x, n, rounding};
+    return ft_cuda_launch(stream, FT_CUDA_to_half, ft_each_grid(n), &args, err);
+}
+
+/* The library reads operands in 16 bits from the call's workspace, and packed weights. */
 static ft_status by_library(const ft_call *call, const ft_product_args *args, int64_t batch,
                             bool *done, ft_error *err)
 {
     ft_product_args rounded = *args;
     *done = false;
     if (!ft_cuda_has_library(call->stream)) return FT_OK;
-    if (!args->bf16) return ft_cuda_multiply(call->stream, args, batch, done, err);
-    char *a = call->work, *b = a + bf16_room(args->M * args->K);
-    FT_TRY(round_to(call->stream, args->a, args->M * args->K, a, err));
-    if (!args->b_bf16) FT_TRY(round_to(call->stream, args->b, args->K * args->N, b, err));
+    if (!is_half(args->rounding)) return ft_cuda_multiply(call->stream, args, batch, done, err);
+    int64_t na = args->M * args->K, nb = args->K * args->N;
+    char *a = call->work, *b = a + half_room(na);
+    FT_TRY(round_to(call->stream, args->a, na, args->rounding, a, err));
+    if (!args->b_half) FT_TRY(round_to(call->stream, args->b, nb, args->rounding, b, err));
     rounded.a = (const float *)(const void *)a;
     rounded.b =
-        args->b_bf16 ? (const float *)(const void *)args->b_bf16 : (const float *)(const void *)b;
+        args->b_half ? (const float *)(const void *)args->b_half : (const float *)(const void *)b;
     return ft_cuda_multiply(call->stream, &rounded, batch, done, err);
 }
 
@@ -44,22 +50,30 @@ static ft_status product(const ft_call *call, const ft_product_args *args, int64
 }
 
 /* Attributes (op_linear.c). */
-enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, TF32 = 3, GRAD_BF16 = 0, GRAD_TF32 = 1 };
+enum { ACTIVATION = 0, TRANSPOSED = 1, LINEAR_ROUNDING = 2, GRAD_ROUNDING = 0 };
+
+/* Of the attributes bf16, tf32, f16, which follow each other. */
+static int rounding_of(const double *attrs)
+{
+    return attrs[0] != 0.0   ? FT_CUDA_BF16
+           : attrs[1] != 0.0 ? FT_CUDA_TF32
+           : attrs[2] != 0.0 ? FT_CUDA_F16
+                             : FT_CUDA_F32;
+}
 
 static ft_status linear_launch(const ft_call *call, ft_error *err)
 {
     const ft_product_args args = {.c = ft_out(call, 0),
                                   .a = ft_in(call, 0),
                                   .b = ft_in(call, 1),
-                                  .b_bf16 = call->packed,
+                                  .b_half = call->packed,
                                   .bias = ft_in(call, 2),
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = ft_dim_back(&call->out[0].shape, -1),
                                   .K = ft_dim_back(&call->in[0].shape, -1),
                                   .transpose_b = call->attrs[TRANSPOSED] == 0.0,
                                   .relu = call->attrs[ACTIVATION] != 0.0,
-                                  .bf16 = call->attrs[BF16] != 0.0,
-                                  .tf32 = call->attrs[TF32] != 0.0};
+                                  .rounding = rounding_of(call->attrs + LINEAR_ROUNDING)};
     return product(call, &args, 1, err);
 }
 
@@ -68,12 +82,11 @@ static ft_status grad_input_launch(const ft_call *call, ft_error *err)
     const ft_product_args args = {.c = ft_out(call, 0),
                                   .a = ft_in(call, 0),
                                   .b = ft_in(call, 1),
-                                  .b_bf16 = call->packed,
+                                  .b_half = call->packed,
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = call->in[1].shape.dims[1],
                                   .K = call->in[1].shape.dims[0],
-                                  .bf16 = call->attrs[GRAD_BF16] != 0.0,
-                                  .tf32 = call->attrs[GRAD_TF32] != 0.0};
+                                  .rounding = rounding_of(call->attrs + GRAD_ROUNDING)};
     return product(call, &args, 1, err);
 }
 
@@ -87,8 +100,7 @@ static ft_status grad_weight_launch(const ft_call *call, ft_error *err)
                                   .K = ft_rows_of(&call->in[0].shape, 1),
                                   .transpose_a = 1,
                                   .add = ft_adds(call, 0),
-                                  .bf16 = call->attrs[GRAD_BF16] != 0.0,
-                                  .tf32 = call->attrs[GRAD_TF32] != 0.0};
+                                  .rounding = rounding_of(call->attrs + GRAD_ROUNDING)};
     return product(call, &args, 1, err);
 }
 
@@ -109,43 +121,47 @@ static ft_status matmul_launch(const ft_call *call, ft_error *err)
 
 /* -- packed weights ---------------------------------------------------------------------------- */
 
-int64_t ft_cuda_pack_bytes(const ft_op *op, const ft_spec *in, const double *attrs)
+static int packed_rounding(const ft_op *op, const double *attrs)
 {
     bool gradient = op == ft_op_find("linear_grad_input");
-    bool bf16 = attrs[gradient ? GRAD_BF16 : BF16] != 0.0;
-    return bf16 ? 2 * ft_shape_count(&in[1].shape) : 0;
+    return rounding_of(attrs + (gradient ? GRAD_ROUNDING : LINEAR_ROUNDING));
+}
+
+int64_t ft_cuda_pack_bytes(const ft_op *op, const ft_spec *in, const double *attrs)
+{
+    return is_half(packed_rounding(op, attrs)) ? 2 * ft_shape_count(&in[1].shape) : 0;
 }
 
 /* Products read a matrix and its transpose alike. */
 const char *ft_cuda_pack_kind(const ft_op *op, const double *attrs)
 {
-    (void)op, (void)attrs;
-    return "bf16";
+    return packed_rounding(op, attrs) == FT_CUDA_F16 ? "f16" : "bf16";
 }
 
 ft_status ft_cuda_pack(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,
                        void *packed, const ft_packer *by, ft_error *err)
 {
-    (void)op, (void)attrs;
-    return round_to(by->stream, weight, ft_shape_count(&in[1].shape), packed, err);
+    return round_to(by->stream, weight, ft_shape_count(&in[1].shape), packed_rounding(op, attrs),
+                    packed, err);
 }
 
 /* -- the table --------------------------------------------------------------------------------- */
 
-/* Of both operands in bf16. */
-static int64_t operands(const ft_spec *in)
+/* Of both operands in 16 bits. */
+static int64_t operands(const ft_spec *in, int rounding)
 {
-    return bf16_room(ft_shape_count(&in[0].shape)) + bf16_room(ft_shape_count(&in[1].shape));
+    if (!is_half(rounding)) return 0;
+    return half_room(ft_shape_count(&in[0].shape)) + half_room(ft_shape_count(&in[1].shape));
 }
 
 static int64_t linear_work(const ft_spec *in, const double *attrs)
 {
-    return attrs[BF16] != 0.0 ? operands(in) : 0;
+    return operands(in, rounding_of(attrs + LINEAR_ROUNDING));
 }
 
 static int64_t grad_work(const ft_spec *in, const double *attrs)
 {
-    return attrs[GRAD_BF16] != 0.0 ? operands(in) : 0;
+    return operands(in, rounding_of(attrs + GRAD_ROUNDING));
 }
 
 const ft_cuda_row ft_cuda_product_rows[] = {

@@ -11,7 +11,8 @@
 /* What an algorithm is chosen by. */
 typedef struct shape {
     int64_t M, N, K, batch;
-    bool transpose_a, transpose_b, relu, bias, bf16, tf32;
+    bool transpose_a, transpose_b, relu, bias;
+    int32_t rounding;
     uint32_t alignment; /* of all its matrices, in bytes */
 } shape;
 
@@ -81,7 +82,7 @@ static bool same_shape(const shape *x, const shape *y)
     return x->M == y->M && x->N == y->N && x->K == y->K && x->batch == y->batch &&
            x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
            x->alignment == y->alignment && x->relu == y->relu && x->bias == y->bias &&
-           x->bf16 == y->bf16 && x->tf32 == y->tf32;
+           x->rounding == y->rounding;
 }
 
 /* The library counts on 256 bytes where it is not told. */
@@ -112,9 +113,13 @@ static ft_status set(const ft_cublas_api *api, cublas_product product, int attri
 static ft_status describe(const ft_cublas_api *api, plan *x, ft_error *err)
 {
     const shape *s = &x->of;
-    int type = s->bf16 ? CUBLAS_BF16 : CUBLAS_F32;
+    static const int types[] = {[FT_CUDA_F32] = CUBLAS_F32,
+                                [FT_CUDA_TF32] = CUBLAS_F32,
+                                [FT_CUDA_BF16] = CUBLAS_BF16,
+                                [FT_CUDA_F16] = CUBLAS_F16};
+    int type = types[s->rounding];
     int32_t epilogue = (s->relu ? CUBLAS_EPILOGUE_RELU : 0) | (s->bias ? CUBLAS_EPILOGUE_BIAS : 0);
-    int compute = s->tf32 ? CUBLAS_COMPUTE_TF32 : CUBLAS_COMPUTE_F32;
+    int compute = s->rounding == FT_CUDA_TF32 ? CUBLAS_COMPUTE_TF32 : CUBLAS_COMPUTE_F32;
     FT_TRY(check(api->product_new(&x->product, compute, CUBLAS_F32), "a product", err));
     FT_TRY(set(api, x->product, CUBLAS_TRANSPOSE_A, s->transpose_b, err));
     FT_TRY(set(api, x->product, CUBLAS_TRANSPOSE_B, s->transpose_a, err));
@@ -197,8 +202,7 @@ static ft_status find_plan(ft_products *p, const ft_product_args *args, int64_t 
                       .transpose_b = args->transpose_b,
                       .relu = args->relu,
                       .bias = args->bias != NULL,
-                      .bf16 = args->bf16,
-                      .tf32 = args->tf32,
+                      .rounding = args->rounding,
                       .alignment = alignment_of(args)};
     for (int i = 0; i < p->n; i++) {
         *out = &p->plans[i];

@@ -16,7 +16,7 @@ typedef struct ft_cuda_row {
 extern const ft_cuda_row ft_cuda_element_rows[], ft_cuda_matrix_rows[], ft_cuda_table_rows[],
     ft_cuda_product_rows[], ft_cuda_attention_rows[];
 
-/* Copies of weights in bf16, for rows that multiply such (ft_kernel_list). */
+/* Copies of weights in 16 bits, for rows that multiply such (ft_kernel_list). */
 int64_t ft_cuda_pack_bytes(const ft_op *op, const ft_spec *in, const double *attrs);
 const char *ft_cuda_pack_kind(const ft_op *op, const double *attrs);
 ft_status ft_cuda_pack(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,

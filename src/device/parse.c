@@ -127,6 +127,7 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
                              .memory_bytes = memory,
                              .flops_per_s = cpu_thread_flops[ft_cpu_isa()] * threads,
                              .bf16_flops_per_s = bf16,
+                             .f16_flops_per_s = driver->kind == FT_DEVICE_GPU ? bf16 : 0,
                              .tf32_flops_per_s = tf32,
                              .bytes_per_s = cpu_thread_bytes_per_s * threads,
                              .link_bytes_per_s = cpu_link_bytes_per_s,

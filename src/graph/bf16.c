@@ -1,4 +1,4 @@
-/* graph/bf16.c - products in bf16 or tf32, by an attribute of their rows; plans of 16-bit
+/* graph/bf16.c - products in bf16, tf32 or f16, by an attribute of their rows; plans of 16-bit
  * activations. */
 #include "graph/internal.h"
 
@@ -33,6 +33,11 @@ ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err)
 void ft_graph_tf32(ft_graph *g)
 {
     mark_products(g, "tf32");
+}
+
+void ft_graph_f16(ft_graph *g)
+{
+    mark_products(g, "f16");
 }
 
 void ft_graph_store(ft_graph *g, ft_dtype dtype)

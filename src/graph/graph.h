@@ -108,8 +108,9 @@ ft_status ft_graph_grad(ft_graph *g, ft_value_id loss, ft_error *err);
  * is set, in forward and in what ft_graph_grad has made or will make. Everything else stays f32.
  * FT_UNSUPPORTED where the CPU has no instructions for it, unless the graph is only `planned`. */
 ft_status ft_graph_bf16(ft_graph *g, bool planned, ft_error *err);
-/* The same of tf32, which cards round to; the CPU's products stay f32. */
+/* The same of tf32 and f16, which cards round to; the CPU's products stay f32. */
 void ft_graph_tf32(ft_graph *g);
+void ft_graph_f16(ft_graph *g);
 
 /* For planning only, after the gradient pass: what nodes give is kept in `dtype` (FT_BF16, FT_F16),
  * and products with weights are made of such operands. Parameters, their gradients and scalars stay

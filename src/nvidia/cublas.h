@@ -31,6 +31,7 @@ typedef struct cublas_choice {
 enum {
     CUBLAS_NOT_SUPPORTED = 15, /* what `choose` answers where there is no algorithm */
     CUBLAS_F32 = 0,            /* types of numbers */
+    CUBLAS_F16 = 2,
     CUBLAS_BF16 = 14,
     CUBLAS_COMPUTE_F32 = 68,
     CUBLAS_COMPUTE_TF32 = 77, /* of operands in f32, which are rounded */

@@ -5,7 +5,7 @@
 
 #include "ops/internal.h"
 
-const ft_attr_rule ft_bf16_attrs[] = {FT_BF16_RULE, FT_TF32_RULE, {.name = NULL}};
+const ft_attr_rule ft_bf16_attrs[] = {FT_BF16_RULE, FT_TF32_RULE, FT_F16_RULE, {.name = NULL}};
 
 /* Columns of a weight that is not packed which are converted at a time: what is converted stays in
  * the caches, and the workspace small. */

@@ -23,12 +23,19 @@
         .help = "1: cards round operands of the product to tf32"                                   \
     }
 
+/* The same of f16, where what is too large becomes infinite. */
+#define FT_F16_RULE                                                                                \
+    {                                                                                              \
+        .name = "f16", .preset = 0, .min = 0, .max = 1, .integer = true,                           \
+        .help = "1: cards round operands of the product to f16"                                    \
+    }
+
 extern const ft_attr_rule ft_bf16_attrs[]; /* of a row that has these alone */
 
 /* Tolerance of samples: two operands that are off by 2^-9 of themselves each, in sums that may
  * cancel. */
 #define FT_BF16_GAP 8e-3
-#define FT_TF32_GAP 1e-3 /* the same of 2^-11 */
+#define FT_TF32_GAP 1e-3 /* the same of 2^-11, which f16 has too */
 
 /* As ft_onednn_product, with x and the weight in f32; product->bf16 is set. */
 ft_status ft_bf16_product(const ft_product *product, const ft_product_data *data, ft_team *team,

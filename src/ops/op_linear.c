@@ -12,8 +12,8 @@
 
 #include <stddef.h>
 
-enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, TF32 = 3 };
-enum { GRAD_BF16 = 0, GRAD_TF32 = 1 }; /* attributes of the gradients */
+enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, TF32 = 3, F16 = 4 };
+enum { GRAD_BF16 = 0, GRAD_TF32 = 1, GRAD_F16 = 2 }; /* attributes of the gradients */
 
 static ft_status run_product(const ft_product *product, const ft_product_data *data, ft_team *team,
                              ft_error *err)
@@ -62,6 +62,7 @@ static const ft_attr_rule linear_attrs[] = {
      .help = "1: the weight is (in, out), as in GPT-2's files"},
     FT_BF16_RULE,
     FT_TF32_RULE,
+    FT_F16_RULE,
     {.name = NULL},
 };
 
@@ -105,6 +106,7 @@ static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *
     cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)linear_product(in, attrs).k;
     cost.bf16 = attrs[BF16] != 0.0;
     cost.tf32 = attrs[TF32] != 0.0;
+    cost.f16 = attrs[F16] != 0.0;
     return cost;
 }
 
@@ -181,9 +183,11 @@ static void linear_grad(ft_builder *b, const ft_grad_site *site)
     ft_value_id dy = site->dout[0];
     if (site->attrs[ACTIVATION] != 0.0) dy = ft_add2(b, &ft_op_relu_grad, dy, site->out[0], NULL);
     bool transposed = site->attrs[TRANSPOSED] != 0.0;
-    const double plain[FT_MAX_ATTRS] = {[BF16] = site->attrs[BF16], [TF32] = site->attrs[TF32]};
-    const double grad[FT_MAX_ATTRS] = {
-        [GRAD_BF16] = site->attrs[BF16], [GRAD_TF32] = site->attrs[TF32]};
+    const double plain[FT_MAX_ATTRS] = {
+        [BF16] = site->attrs[BF16], [TF32] = site->attrs[TF32], [F16] = site->attrs[F16]};
+    const double grad[FT_MAX_ATTRS] = {[GRAD_BF16] = site->attrs[BF16],
+                                       [GRAD_TF32] = site->attrs[TF32],
+                                       [GRAD_F16] = site->attrs[F16]};
     ft_value_id x = site->in[0], w = site->in[1];
     if (site->wanted[0])
         site->din[0] = transposed ? ft_add2(b, &ft_op_linear, dy, w, plain)
@@ -242,6 +246,12 @@ static const ft_sample linear_samples[] = {
     {.in = {FT_F32_OF(3, 2, 3, 33), FT_F32_OF(2, 33, 70), FT_ABSENT},
      .attrs = {0, 1, 0, 1},
      .tolerance = FT_TF32_GAP},
+    {.in = {FT_F32_OF(2, 70, 40), FT_F32_OF(2, 33, 40), FT_F32_OF(1, 33)},
+     .attrs = {1, 0, 0, 0, 1},
+     .tolerance = FT_TF32_GAP},
+    {.in = {FT_F32_OF(3, 2, 3, 33), FT_F32_OF(2, 33, 70), FT_ABSENT},
+     .attrs = {0, 1, 0, 0, 1},
+     .tolerance = FT_TF32_GAP},
 };
 
 const ft_op ft_op_linear = {
@@ -298,6 +308,7 @@ static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *a
     cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)in[1].shape.dims[0];
     cost.bf16 = attrs[GRAD_BF16] != 0.0;
     cost.tf32 = attrs[GRAD_TF32] != 0.0;
+    cost.f16 = attrs[GRAD_F16] != 0.0;
     return cost;
 }
 
@@ -370,6 +381,9 @@ static const ft_sample input_samples[] = {
     {.in = {FT_F32_OF(2, 3, 5), FT_F32_OF(2, 5, 600)}, .tolerance = 1e-6},
     {.in = {FT_F32_OF(2, 200, 33), FT_F32_OF(2, 33, 600)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 70, 33), FT_F32_OF(2, 33, 40)}, .attrs = {0, 1}, .tolerance = FT_TF32_GAP},
+    {.in = {FT_F32_OF(2, 70, 33), FT_F32_OF(2, 33, 40)},
+     .attrs = {0, 0, 1},
+     .tolerance = FT_TF32_GAP},
 };
 
 const ft_op ft_op_linear_grad_input = {

@@ -6,7 +6,7 @@
 #include "ops/internal.h"
 #include "ops/onednn.h"
 
-enum { GRAD_BF16 = 0, GRAD_TF32 = 1, BIAS_COLUMNS = 256 };
+enum { GRAD_BF16 = 0, GRAD_TF32 = 1, GRAD_F16 = 2, BIAS_COLUMNS = 256 };
 
 /* -- linear_grad_weight ----------------------------------------------------------------------- */
 
@@ -31,6 +31,7 @@ static ft_cost weight_cost(const ft_spec *in, const ft_spec *out, const double *
     cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)ft_rows_of(&in[0].shape, 1);
     cost.bf16 = attrs[GRAD_BF16] != 0.0;
     cost.tf32 = attrs[GRAD_TF32] != 0.0;
+    cost.f16 = attrs[GRAD_F16] != 0.0;
     return cost;
 }
 
@@ -97,6 +98,9 @@ static const ft_sample weight_samples[] = {
     {.in = {FT_F32_OF(2, 70, 600), FT_F32_OF(2, 70, 64)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 0, 3), FT_F32_OF(2, 0, 2)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 70, 33), FT_F32_OF(2, 70, 7)}, .attrs = {0, 1}, .tolerance = FT_TF32_GAP},
+    {.in = {FT_F32_OF(2, 70, 33), FT_F32_OF(2, 70, 7)},
+     .attrs = {0, 0, 1},
+     .tolerance = FT_TF32_GAP},
 };
 
 const ft_op ft_op_linear_grad_weight = {

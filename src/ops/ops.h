@@ -64,7 +64,7 @@ typedef struct ft_cost {
     double flops;
     double bytes_read;
     double bytes_written;
-    bool bf16, tf32; /* the flops are products in bf16, or in tf32 */
+    bool bf16, tf32, f16; /* the flops are products in these */
 } ft_cost;
 
 /* Attributes are numbers; flags are 0 or 1, choices are small integers named in the help. */

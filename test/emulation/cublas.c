@@ -174,7 +174,8 @@ static bool make_job(job *j, cublas_product p, cublas_layout a, cublas_layout b,
 {
     *j = (job){.of = *p, .a = *a, .b = *b, .d = *d, .m = d->rows, .n = d->columns};
     j->k = p->transpose_a ? a->rows : a->columns;
-    bool types = a->type == b->type && (a->type == CUBLAS_F32 || a->type == CUBLAS_BF16) &&
+    bool types = a->type == b->type &&
+                 (a->type == CUBLAS_F32 || a->type == CUBLAS_BF16 || a->type == CUBLAS_F16) &&
                  d->type == CUBLAS_F32 && p->scale == CUBLAS_F32 &&
                  (p->compute == CUBLAS_COMPUTE_F32 ||
                   (p->compute == CUBLAS_COMPUTE_TF32 && a->type == CUBLAS_F32));
@@ -244,12 +245,24 @@ static float as_tf32(float x)
     return y.f;
 }
 
+static float from_f16(uint16_t half)
+{
+    int exponent = half >> 10 & 31, fraction = half & 0x3ff;
+    double x = exponent == 0   ? ldexp(fraction, -24)
+               : exponent < 31 ? ldexp(1024 + fraction, exponent - 25)
+               : fraction      ? (double)NAN
+                               : (double)INFINITY;
+    return (float)(half & 0x8000 ? -x : x);
+}
+
 static float number(const job *j, const struct cublas_layout *x, const void *at, int64_t batch,
                     uint64_t row, uint64_t column)
 {
     int64_t i = batch * x->batch_step + (int64_t)column * x->step + (int64_t)row;
     union bits y = {.u = 0};
-    if (x->type == CUBLAS_BF16)
+    if (x->type == CUBLAS_F16)
+        y.f = from_f16(((const uint16_t *)at)[i]);
+    else if (x->type == CUBLAS_BF16)
         y.u = (uint32_t)((const uint16_t *)at)[i] << 16;
     else
         y.f = ((const float *)at)[i];
