@@ -40,6 +40,7 @@ if(FTPIPE_HAS_CUDA)
 endif()
 
 ft_test(check/cards ftpipe_emu tools/spec.lua spec/cards_spec.lua)
+ft_test(check/scaling ftpipe_emu tools/spec.lua spec/scaling_spec.lua "--filter=a scaled loss")
 ft_test(check/gpu ftpipe_emu tools/gpu.lua ${CMAKE_BINARY_DIR} optimizers "train emu:2"
         "step t5-base emu:2")
 ft_test(check/cuda ftpipe_emu tools/spec.lua spec/cuda_spec.lua)

@@ -202,15 +202,17 @@ function M.steps(run, plan, o, first, n)
       while fed < n and run:wants() do
          local batch = make_batch(o, first - 1 + fed)
          if o.shape then o.shape(batch) end
-         feed.weigh(plan.options.model.family, batch, o.micro_batches)
+         local factor = o.loss_scales and o.loss_scales(first - 1 + fed)
+         feed.weigh(plan.options.model.family, batch, o.micro_batches, false, factor)
          if o.edit then o.edit(batch, first - 1 + fed) end
          run:feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket,
-            o.rates and o.rates(first - 1 + fed) or o.rate)
+            o.rates and o.rates(first - 1 + fed) or o.rate, factor)
          fed = fed + 1
       end
       local result = run:next(60)
       losses[#losses + 1] = result.loss
       norms[#norms + 1] = result.grad_norm
+      if result.skipped and o.skipped then o.skipped[#losses] = true end
    end
    if o.record then o.record.reached = run:measured() end
    return losses, norms, run:finish(o.trace)
@@ -219,9 +221,11 @@ end
 --- Trains from the same initial values each time.
 --
 -- Beside the presets: plant (a function that changes the initial parameters, by name), shape and
--- edit (two that change batch number 0, 1, ..., before and after its labels are weighed), record
--- (a table that gets the losses and the parameters, as tables of numbers, even when training fails,
--- and as `reached` what memory was measured before the leg ended).
+-- edit (two that change batch number 0, 1, ..., before and after its labels are weighed),
+-- loss_scales (one that gives the factor of its losses), skipped (a table that gets true at steps
+-- that updated nothing), record (a table that gets the losses and the parameters, as tables of
+-- numbers, even when training fails, and as `reached` what memory was measured before the leg
+-- ended).
 -- @treturn table losses, norms, params (tables of numbers by name), timeline, planned and measured
 --   (bytes by device), plan, grown (bytes by which the process grew)
 function M.train(options)

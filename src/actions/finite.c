@@ -6,7 +6,11 @@
  * (micro-batch, forward before backward, along the pipeline), the batch drains without an update,
  * and the first in that order is what ft_run_next gives. Synchronous schedules update when all
  * stages have all their gradients, so no stage has updated by then; asynchronously those stages
- * have not that saw such a number. */
+ * have not that saw such a number.
+ *
+ * Gradients of a scaled loss (ft_feed) that are not finite may have been scaled too far: noted as
+ * FT_CANCELLED they end no run, but the batch updates nothing. What is wrong in a forward is told
+ * before them. */
 #include "actions/internal.h"
 
 #include <stdio.h>
@@ -26,7 +30,8 @@ static bool comes_first(ft_run *run, const ft_action *a)
 {
     const batch_state *batch = batch_of(run, a->batch);
     pthread_mutex_lock(&run->error_lock);
-    bool first = batch->failure.status == FT_OK || order_of(run, a) < batch->failure_order;
+    bool first = batch->failure.status == FT_OK || batch->failure.status == FT_CANCELLED ||
+                 order_of(run, a) < batch->failure_order;
     pthread_mutex_unlock(&run->error_lock);
     return first;
 }
@@ -84,6 +89,16 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
     return failure;
 }
 
+/* Whether the action's gradients may have been scaled too far, which is noted then. */
+static bool is_overflow(worker *w, const ft_action *a)
+{
+    ft_error failure;
+    if (a->kind == FT_ACT_FORWARD || batch_of(w->run, a->batch)->loss_scale <= 1) return false;
+    ft_fail(&failure, FT_CANCELLED, "scaled gradients are not finite");
+    note_failure(w->run, a->batch, &failure, order_of(w->run, a));
+    return true;
+}
+
 ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_program *program,
                           const ft_bases *bases, ft_error *err)
 {
@@ -91,6 +106,7 @@ ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_pr
     const ft_graph *g = w->run->blueprint->cut.graphs[bucket];
     ft_watch every = {.every = true}, *found = &every;
     ft_bases again = *bases;
+    if (is_overflow(w, a)) return FT_OK;
     w->run->stages[a->stage].spoiled = true;
     if (!comes_first(w->run, a)) return FT_OK;
     again.watch = &every;
@@ -109,6 +125,7 @@ void note_bad_sum(worker *w, const ft_action *a, int param)
 {
     const ft_blueprint *b = w->run->blueprint;
     ft_error failure;
+    if (is_overflow(w, a)) return;
     w->run->stages[a->stage].spoiled = true;
     ft_fail(&failure, FT_DIVERGED,
             "step %lld: the gradient of '%s', summed over its %d uses, is not finite; stage %d of "
@@ -121,10 +138,12 @@ void note_bad_sum(worker *w, const ft_action *a, int param)
 bool may_update(worker *w, const ft_action *a)
 {
     stage_state *stage = &w->run->stages[a->stage];
+    ft_status found = FT_OK;
     if (w->run->blueprint->together) {
         pthread_mutex_lock(&w->run->error_lock);
-        if (batch_of(w->run, a->batch)->failure.status != FT_OK) stage->spoiled = true;
+        found = batch_of(w->run, a->batch)->failure.status;
         pthread_mutex_unlock(&w->run->error_lock);
     }
-    return !stage->spoiled;
+    if (found != FT_OK && found != FT_CANCELLED) stage->spoiled = true;
+    return !stage->spoiled && found == FT_OK;
 }

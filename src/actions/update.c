@@ -395,9 +395,11 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_stage_layout *stage = &b->stages[a->stage];
-    double norm, clip = b->options.clip;
+    double norm, clip = b->options.clip, loss_scale = batch_of(w->run, a->batch)->loss_scale;
     FT_TRY(global_norm(w, a, &norm, err));
+    norm /= loss_scale;
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
+    scale /= (float)loss_scale;
     bool updates = may_update(w, a);
     FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_OWNED, err));
     if (updates) FT_TRY(update_params(w, a, scale, err));

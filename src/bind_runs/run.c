@@ -239,13 +239,18 @@ int script_blueprint_check_feed(lua_State *L)
  * @function run:feed
  * @tparam table inputs tensors in the order of the graph's inputs
  * @tparam int bucket
- * @tparam number rate */
+ * @tparam number rate
+ * @tparam[opt] number loss_scale by which the losses are too large: the update, the loss and the
+ *   norm that come of it are without it. Gradients that are not finite then end nothing, the batch
+ *   updates nothing. */
 static int run_feed(lua_State *L)
 {
     ft_error err;
     shared_run *shared = check_run(L, 1);
+    lua_settop(L, 5);
     ft_feed feed = read_feed(L);
     feed.rate = script_check_number(L, 4);
+    if (!lua_isnoneornil(L, 5)) feed.loss_scale = script_check_number(L, 5);
     if (ft_run_feed(shared->now, &feed, &err) != FT_OK) return script_raise(L, &err);
     return 0;
 }
@@ -295,7 +300,8 @@ static void set_gaps(lua_State *L, const ft_run *run)
 /*** The next finished batch, or nil when none was within the time.
  * @function run:next
  * @tparam number timeout seconds
- * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, gaps = by stage, norms of what
+ * @treturn table { step =, loss =, grad_norm =, rate =, end_ns =, skipped = (true: its scaled
+ *   gradients were not finite, and nothing was updated), gaps = by stage, norms of what
  *   weights have gone since forwards (where they are divided by it, or recorded), outputs = of an
  *   evaluation: tensors by name, its micro-batches along the first axis } */
 static int run_next(lua_State *L)
@@ -319,6 +325,10 @@ static int run_next(lua_State *L)
     for (int i = 0; i < 5; i++) {
         lua_pushnumber(L, fields[i].value);
         lua_setfield(L, -2, fields[i].key);
+    }
+    if (r.skipped) {
+        lua_pushboolean(L, true);
+        lua_setfield(L, -2, "skipped");
     }
     set_gaps(L, shared->now);
     if (!ft_run_n_outputs(shared->now)) return 1;

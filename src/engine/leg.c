@@ -222,12 +222,16 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     if (!ft_run_wants(run))
         return ft_fail(err, FT_INVALID, "engine: no room for another batch in this leg");
     FT_TRY(check_feed(run->blueprint, run, feed, err));
+    if (feed->loss_scale > 1 && (!run->blueprint->together || run->world))
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "engine: losses are scaled where all stages of one process update together");
     FT_TRY(ledger_feed(run, run->fed, feed->bucket, err));
     const ft_blueprint *b = run->blueprint;
     FT_TRY(load_batch(run, feed, err));
     batch_state *batch = &run->batches[run->fed % b->batch_slots];
     batch->bucket = feed->bucket;
     batch->rate = feed->rate;
+    batch->loss_scale = feed->loss_scale > 0 ? feed->loss_scale : 1;
     batch->norm = NAN;
     for (int s = 0; s < run->n_stages; s++) *gap_of_batch(run, s, run->fed) = NAN;
     batch->failure = (ft_error){FT_OK, ""};
@@ -275,7 +279,8 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
     if (!done) return ft_fail(err, FT_CANCELLED, "no batch was finished yet");
     /* Two stages may finish two batches at once; the count can be ahead of the older result. */
     while (atomic_load(&batch->finished) != run->taken + 1) continue;
-    if (batch->failure.status != FT_OK) { /* by every stage's doing: nobody writes it any more */
+    ft_status found = batch->failure.status;
+    if (found != FT_OK && found != FT_CANCELLED) { /* by every stage's doing: nobody writes more */
         run_fail(run, &batch->failure);
         return first_failure(run, err);
     }

@@ -42,10 +42,11 @@ void complete_batch(ft_run *run, int64_t number)
     batch_state *batch = batch_of(run, number);
     run->results[number % run->blueprint->batch_slots] =
         (ft_result){.step = run->first_step + number,
-                    .loss = sum_losses(run, number),
+                    .loss = sum_losses(run, number) / batch->loss_scale,
                     .grad_norm = norm_of(run, number),
                     .rate = batch->rate,
-                    .end_ns = ft_now_ns() - run->start_ns};
+                    .end_ns = ft_now_ns() - run->start_ns,
+                    .skipped = batch->failure.status == FT_CANCELLED};
     atomic_store(&batch->finished, number + 1);
     ft_gate_open(&run->done_gate);
 }
@@ -55,7 +56,9 @@ void note_failure(ft_run *run, int64_t batch, const ft_error *failure, int64_t o
     batch_state *state = batch_of(run, batch);
     if (failure->status == FT_OK) return;
     pthread_mutex_lock(&run->error_lock);
-    if (state->failure.status == FT_OK || order < state->failure_order) {
+    bool skipped = state->failure.status == FT_CANCELLED, skips = failure->status == FT_CANCELLED;
+    bool first = skipped == skips ? order < state->failure_order : skipped;
+    if (state->failure.status == FT_OK || first) {
         state->failure = *failure;
         state->failure_order = order;
     }

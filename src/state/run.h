@@ -46,11 +46,11 @@ typedef struct edge_state {
 
 typedef struct batch_state {
     int bucket;
-    double rate;
+    double rate, loss_scale;
     _Atomic int stages_left;  /* stages that have not updated yet */
     double norm;              /* of all gradients; by the blueprint's norm_stage alone */
     _Atomic int64_t finished; /* batch number + 1 once its result is written */
-    ft_error failure;         /* numbers that are not finite, under error_lock; see finite.c */
+    ft_error failure;         /* numbers that are not finite, under error_lock: finite.c */
     int64_t failure_order;
 } batch_state;
 

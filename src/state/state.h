@@ -27,15 +27,17 @@ typedef struct ft_feed {
     int n_inputs;          /* as many as the graph has */
     const ft_view *inputs; /* by graph input: micro_batches times the input's elements */
     double rate;           /* learning rate of its update */
+    double loss_scale;     /* by which its losses, and so its gradients, are too large; 0: 1 */
 } ft_feed;
 
 /* What became of a batch. */
 typedef struct ft_result {
     int64_t step;     /* counts from 1 over the run */
-    double loss;      /* sum over micro-batches, in their order */
+    double loss;      /* sum over micro-batches, in their order; without its scale, as */
     double grad_norm; /* before clipping; NAN where stages update at their own times */
     double rate;
     int64_t end_ns; /* since the start of the leg */
+    bool skipped;   /* scaled gradients were not finite: nothing was updated */
 } ft_result;
 
 #endif

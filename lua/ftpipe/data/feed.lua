@@ -30,10 +30,12 @@ end
 -- @tparam table batch of a batcher; its weights are set: batch[weight], (micro_batches) f32
 -- @tparam int micro_batches
 -- @tparam[opt] boolean sums the loss is to be a sum over labels, not their mean
+-- @tparam[opt] number factor by which the loss is to be too large (base/scaling.lua)
 -- @treturn table the batch
-function M.weigh(family, batch, micro_batches, sums)
+function M.weigh(family, batch, micro_batches, sums, factor)
    for _, row in ipairs(family.losses) do
       local weight = row.share / (sums and 1 or math.max(batch.counts[row.labels], 1))
+         * (factor or 1)
       batch[row.weight] = core.tensor.zeros({ micro_batches }):fill(weight)
    end
    return batch

@@ -336,6 +336,7 @@ local function make(o)
    plan = swaps.settle(plan)
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
+   plan.scales = precision.scales(o.precision) -- losses, which may skip steps
    plan.groups = groups.texts(o.groups)
    plan.modules = o.model.lora and adapters.modules(o, graphs[1])
    plan.devices_name = clusters.name_of(o.devices)

@@ -1,8 +1,8 @@
 --- What numbers products with weights are made of: one row each.
 --
--- On devices that are here, bf16 and tf32 round the operands of products with weights; all else is
--- f32. On devices of plans (sim:) tf32 is the same, and bf16 is what cards are mostly trained
--- with: all that nodes give is kept in 16 bits and products run at the card's rate for these,
+-- On devices that are here, bf16, tf32 and f16 round the operands of products with weights; all
+-- else is f32. On devices of plans (sim:) tf32 is the same, and bf16 and f16 are what cards are
+-- mostly trained with: all that nodes give is kept in 16 bits and products run at the card's rate,
 -- while weights, their gradients and the optimizer's state are f32, and products read copies of
 -- the weights in 16 bits (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section
 -- 3.1).
@@ -13,13 +13,15 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 
 --- { name =, rate = field of a device: its rate, apply = what it does to a graph (for a kind of
--- device); nil: it is of plans alone, stores = in plans what nodes give is kept in it }.
+-- device), stores = in plans what nodes give is kept in it, scales = losses are scaled, and steps
+-- may be skipped (base/scaling.lua) }.
 M.rows = {
    { name = "f32", apply = function() end },
    { name = "tf32", rate = "tf32_flops_per_s", apply = function(graph) graph:tf32() end },
    { name = "bf16", rate = "bf16_flops_per_s", stores = true,
       apply = function(graph, kind) graph:bf16(kind ~= "cpu") end },
-   { name = "f16", rate = "f16_flops_per_s", stores = true },
+   { name = "f16", rate = "f16_flops_per_s", stores = true, scales = true,
+      apply = function(graph) graph:f16() end },
 }
 
 local function find(name)
@@ -29,15 +31,27 @@ local function find(name)
    error(("there is no precision '%s'"):format(tostring(name)))
 end
 
+--- What cannot be trained with scaled losses. Numbers of f16 end at 65504.
+local function check_scaled(o, row, devices)
+   local why = o.model.raw.model_type == "t5" and "what T5's feed-forward layers give is too large "
+      .. "for it (65504 at most); take bf16, tf32 or f32"
+      or not o.eval_only and not o.synchronous and "a step whose gradients were scaled too far is "
+      .. "skipped by all stages together: take a schedule that drains, as 1f1b"
+      or not o.eval_only and o.update == "device" and "a step whose gradients were scaled too far "
+      .. "is skipped by all stages together: leave out --update device"
+      or devices[#devices].rank > 0 and "scaled losses are of one process"
+   if why then usage.of(o, "{precision=%s}: %s", row.name, why) end
+end
+
+--- Whether losses are scaled in it.
+function M.scales(name) return find(name).scales or false end
+
 --- Refuses a precision that devices do not have.
 -- @tparam table o options: precision
 -- @tparam {table,...} devices
 function M.check(o, devices)
    local row = find(o.precision)
-   if devices[1].kind ~= "sim" and not row.apply then
-      usage.of(o, "{precision=%s} is for plans on devices like sim:8xv100; here f32, bf16 and, "
-         .. "on cards, tf32 run", row.name)
-   end
+   if row.scales and devices[1].kind ~= "sim" then check_scaled(o, row, devices) end
    for _, device in ipairs(devices) do
       local lacks = row.rate and device[row.rate] == 0
       if lacks and device.kind ~= "sim" then

@@ -17,6 +17,7 @@ local directories = require("ftpipe.store.directory")
 local ranks = require("ftpipe.run.ranks")
 local records = require("ftpipe.store.record")
 local report = require("ftpipe.report.run")
+local scaling = require("ftpipe.base.scaling")
 local scores = require("ftpipe.run.score")
 local spark = require("ftpipe.base.spark")
 local states = require("ftpipe.store.state")
@@ -71,6 +72,7 @@ function M.new(o)
       directory = args.out and directories.new(args),
       threaded = o.threaded,
       rate = plan.options.rate,
+      scaling = plan.scales and scaling.new() or nil,
       engine = ranks.run(plan),
       inputs = plan.graphs[1]:inputs(),
       best = best.new(args.patience),

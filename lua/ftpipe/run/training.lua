@@ -22,8 +22,9 @@ local TRACED = 10 -- steps that SIGUSR2 asks for
 -- Steps.
 
 local function feed_batch(run, batch, rate)
-   feed.weigh(run.model.family, batch, run.plan.options.micro_batches)
-   run.engine:feed(feed.list(run.inputs, batch), batch.bucket, rate)
+   local factor = run.scaling and run.scaling.factor
+   feed.weigh(run.model.family, batch, run.plan.options.micro_batches, false, factor)
+   run.engine:feed(feed.list(run.inputs, batch), batch.bucket, rate, factor)
    run.leg.tokens[run.leg.fed + 1] = batch.tokens
 end
 
@@ -78,6 +79,10 @@ local function take(run, leg)
    leg.failed = nil
    leg.taken = leg.taken + 1
    run.done = run.done + 1
+   if run.scaling then
+      result.loss_scale = run.scaling.factor
+      run.scaling:saw(result.skipped)
+   end
    note_step(run, leg, result)
    compare(run, result)
    return result
@@ -96,14 +101,22 @@ local function leaves(run)
    return run.interrupted or run.leg and run.leg.fed > 0 and (run.to_save or run.to_trace)
 end
 
+--- Whether another batch of a leg of n is to be fed. How far its losses are scaled is known when
+-- the step before it has ended.
+local function feeds(run, leg, n)
+   local waits_for_scale = run.scaling and leg.fed > leg.taken
+   return run.leg == leg and leg.fed < n and not waits_for_scale and run.engine:wants()
+      and not leaves(run)
+end
+
 --- Steps of training, pulled: for step in run:steps(batcher, n) do ... end
 --
 -- A step has .step (counts from 1), .loss, .loss_mean, .rate, .grad_norm, .gaps (by stage, where
--- they are known), .tokens (without padding), .seconds, .samples_per_second (of the training
--- so far), and by device .idle (percent of the leg so far) and .memory (bytes reached). The loop
--- may be left early: run:stop() then ends the leg. On Ctrl-C or SIGTERM no further batch is fed,
--- what was fed is finished, so that the leg ends as if it had been planned so short, and the loop
--- ends with run.interrupted set.
+-- they are known), .loss_scale and .skipped (in f16), .tokens (without padding), .seconds,
+-- .samples_per_second (of the training so far), and by device .idle (percent of the leg so far)
+-- and .memory (bytes reached). The loop may be left early: run:stop() then ends the leg. On Ctrl-C
+-- or SIGTERM no further batch is fed, what was fed is finished, so that the leg ends as if it had
+-- been planned so short, and the loop ends with run.interrupted set.
 -- @tparam batcher batcher
 -- @tparam int n steps, all in one leg
 function Run:steps(batcher, n)
@@ -111,7 +124,7 @@ function Run:steps(batcher, n)
    local leg = { fed = 0, taken = 0, tokens = {}, end_ns = 0, start_ns = core.sys.time_ns() }
    self.leg = leg
    return function()
-      while self.leg == leg and leg.fed < n and self.engine:wants() and not leaves(self) do
+      while feeds(self, leg, n) do
          local step = self.done + leg.fed - leg.taken + 1
          feed_batch(self, batcher:next(), core.engine.rate(self.rate, step))
          leg.fed = leg.fed + 1

@@ -24,12 +24,14 @@ end
 -- @tparam run run
 -- @tparam table step see run/training.lua
 function M.of_step(run, step)
-   local known = step.grad_norm == step.grad_norm -- no schedule without a flush has it
+   -- no schedule without a flush has it, nor has a step whose gradients were not finite
+   local known = step.grad_norm == step.grad_norm and not step.skipped
    return {
       v = 1, step = step.step, time = core.sys.unix_time(),
       epoch = step.step * run.plan.options.batch / run.data.train.dataset:size(),
       loss = step.loss, loss_mean = step.loss_mean, lr = step.rate,
       gnorm = known and step.grad_norm or nil, gap = step.gaps,
+      loss_scale = step.loss_scale, skipped = step.skipped,
       step_s = step.seconds, tokens = step.tokens,
       tokens_per_second = step.tokens / step.seconds,
       samples_per_second = step.samples_per_second,

@@ -18,6 +18,7 @@ local figures = require("ftpipe.store.figures")
 local named = require("ftpipe.base.named")
 local numbers = require("ftpipe.store.numbers")
 local replace = require("ftpipe.model.replace")
+local scaling = require("ftpipe.base.scaling")
 local small_file = require("ftpipe.base.small_file")
 
 local M = {}
@@ -144,6 +145,7 @@ local function record_of(run)
       tokens = run.tokens,
       best = run.best:state(),
       judged = run.judged,
+      loss_scale = run.scaling and run.scaling:state(),
       numbers = numbers.of(run),
    }
 end
@@ -233,6 +235,10 @@ local function read_record(path)
       core.fail("malformed data",
          file .. ": 'best' is not an evaluation (step, value, metric, text, since)")
    end
+   if record.loss_scale ~= nil and not scaling.is_state(record.loss_scale) then
+      core.fail("malformed data", file .. ": 'loss_scale' is not a power of two and a count of "
+         .. "steps (factor, good)")
+   end
    return record
 end
 
@@ -312,6 +318,7 @@ function M.read(run, path)
    run.losses = read_losses(archive, file, record.step)
    archive:close()
    run.engine:refresh()
+   if run.scaling then run.scaling = scaling.new(record.loss_scale) end
    run.loss_mean, run.tokens = figures.mean(run.losses), record.tokens
    run.done, run.seconds, run.judged = record.step, record.seconds, record.judged
    run.saved = run.done
