@@ -357,7 +357,7 @@ describe("what is told of a placement", function()
    end)
 
    it("has the times of its stages, on devices of every kind and speed", function()
-      local cut = require("ftpipe.plan.stages")
+      local cut = require("ftpipe.placement.stages")
       local nodes = {
          { name = "a", forward_ns = 1, backward_ns = 3, ns2 = 8, parameter_bytes = 4,
             saved_bytes = 0 },

@@ -245,19 +245,20 @@ end
 --- No room is larger than one can keep in mind, and CONTRIBUTING.md has a row for each.
 function rules.rooms(finding)
    local tour = core.sys.read_file("CONTRIBUTING.md")
-   for _, room in ipairs(core.sys.list_dir("src")) do
-      local lines = 0
-      for _, path in ipairs(files({ "src/" .. room }, ".c", ".h", ".cpp")) do
-         lines = lines + #lines_of(path)
+   local function check(directory, room)
+      local path, lines = directory .. "/" .. room, 0
+      for _, file in ipairs(files({ path }, ".c", ".h", ".cpp", ".lua")) do
+         lines = lines + #lines_of(file)
       end
       if lines > MAX.room and not LARGE_ROOMS[room] then
-         finding("src/" .. room, 0, "%d lines, at most %d: split it by what it does", lines,
-            MAX.room)
+         finding(path, 0, "%d lines, at most %d: split it by what it does", lines, MAX.room)
       end
       if not tour:find(("\n| [^|]*`%s`"):format(room)) then
          finding("CONTRIBUTING.md", 0, "the tour of the source has no room '%s'", room)
       end
    end
+   for _, room in ipairs(core.sys.list_dir("src")) do check("src", room) end
+   for room in pairs(dofile("tools/lua_rooms.lua")) do check("lua/ftpipe", room) end
 end
 
 --- Each benchmark is a row of the table that `./dev bench` runs.
@@ -370,7 +371,6 @@ function rules.headers(finding)
    end
 end
 
---- Nothing is left for later.
 --- Modules of lua/ftpipe are in rooms, and require those that tools/lua_rooms.lua lets them.
 function rules.lua_rooms(finding)
    local rooms = dofile("tools/lua_rooms.lua")
@@ -395,6 +395,7 @@ function rules.lua_rooms(finding)
    end
 end
 
+--- Nothing is left for later.
 function rules.leftovers(finding)
    local list = files({ "src", "kernels", "test", "bench", "cmake", "lua", "recipes", "examples",
       "spec" }, ".c", ".h", ".cpp", ".cu", ".cmake", ".lua")

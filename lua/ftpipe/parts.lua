@@ -18,7 +18,7 @@ return {
    { "profile", "ftpipe.profile", "what operators cost" },
    { "run", "ftpipe.run", "the execution of a plan", also = "ftpipe.run.training" },
    { "schedule", "ftpipe.schedule", "orders of work" },
-   { "stages", "ftpipe.plan.stages", "stages of a weighted graph" },
+   { "stages", "ftpipe.placement.stages", "stages of a weighted graph" },
    { "swap", "ftpipe.swap", "models larger than their devices" },
    { "sweep", "ftpipe.sweep", "many runs of one recipe, and which is best" },
    { "sys", false, "the machine, files and signals", c = "src/bind_values/sys.c" },

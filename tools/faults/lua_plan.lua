@@ -66,7 +66,7 @@ return {
       "shorter batches take as long as the longest" },
    { "lua/ftpipe/planner/compare.lua", "return most > 0 and sum / #result.loads / most or 1",
       "return most > 0 and sum / most or 1", "spec/partition", "balance is a number of devices" },
-   { "lua/ftpipe/plan/stages.lua",
+   { "lua/ftpipe/placement/stages.lua",
       [[if own == 0 then return ns * slowdown, 0 end
    return ns * slowdown *]]
          .. " forward / own, ns * slowdown * backward / own",
@@ -84,7 +84,7 @@ return {
       "--patience without evaluations is taken" },
    { "lua/ftpipe/plan/groups.lua", "for i = #(list or {}), 1, -1 do", "for i = 1, #(list or {}) do",
       "spec/groups", "the first group decides" },
-   { "lua/ftpipe/plan/layers.lua", "n > last_block and last + 1 or at",
+   { "lua/ftpipe/model/layers.lua", "n > last_block and last + 1 or at",
       "n > last_block and last or at", "spec/groups",
       "the head is in the layer of the last block" },
    { "lua/ftpipe/plan/fit.lua", "return others and fastest(best) or best", "return best",

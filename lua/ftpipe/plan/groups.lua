@@ -11,7 +11,7 @@
 -- decay, or whether it is frozen decides that.
 
 local adapters = require("ftpipe.model.adapters")
-local layers = require("ftpipe.plan.layers")
+local layers = require("ftpipe.model.layers")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local patterns = require("ftpipe.base.pattern")

@@ -19,7 +19,7 @@ local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.plan.stages")
+local stages = require("ftpipe.placement.stages")
 local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 
