@@ -25,6 +25,17 @@ local task = ft.task.rte { max_source = 32, max_target = 4 }
 local IN_CALL = 'ft.fine_tune { args = args, task = task, schedule = rule("%s", %s) }'
 local IN_ARGS = 'args.schedule = rule("%s", %s) ft.fine_tune { args = args, task = task }'
 
+describe("a recipe", function()
+   it("that names no model is told to", function()
+      local path = os.tmpname()
+      core.sys.write_file(path, 'require("ftpipe").fine_tune { args = require("ftpipe").args '
+         .. '{ preset = "fine_tune" }, task = require("ftpipe").task.rte {} }')
+      process.refused(2, "nothing says which model, give %-%-model DIR; of recipes some presets",
+         { path, "--data", "embedded", "--steps", "2" })
+      os.remove(path)
+   end)
+end)
+
 describe("a recipe's own schedule", function()
    local function run(dir, body, ...)
       core.sys.write_file(dir .. "/own.lua", SCRIPT:format(body))

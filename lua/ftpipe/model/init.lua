@@ -144,6 +144,9 @@ function M.open(o)
       opts.fail("ft.model", "expected a name or a directory, as \"t5-small\" or { model = DIR }")
    end
    if not o.flagged then o = opts.check("ft.model", RULES, o) end
+   if not o.model and not o.adapter then
+      usage.of(o, "nothing says which model, give {model=DIR}; of recipes some presets name one")
+   end
    local dir = o.adapter or core.sys.exists(o.model) == "directory" and peft.is(o.model) and o.model
    local model = dir and open_adapted(o, dir) or open_base(o)
    model.asked = o.model
