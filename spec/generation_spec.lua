@@ -1,6 +1,7 @@
 --- Answers by what generation_config.json asks: those of Hugging Face transformers
 -- (tools/make_golden_forms.py), and what is refused.
 
+local choice = require("ftpipe.data.choice")
 local core = require("ftpipe.core")
 local decode = require("ftpipe.data.decode")
 local files = require("spec.support.files")
@@ -67,6 +68,17 @@ describe("generation_config.json", function()
          end)
       end)
    end
+
+   it("holds down tokens with scores below 0 as well as others", function()
+      local rules = { penalty = 2, ngram = 0, shortest = 0, least = 0, ends = {} }
+      local function pick(scores, ids)
+         return choice.pick(rules, core.tensor.from_table({ { scores } }, "f32"), 1, ids, 1)
+      end
+      assert.equal(1, pick({ -3, -1, -1.5 }, {}))
+      assert.equal(2, pick({ -3, -1, -1.5 }, { 1 }))
+      assert.equal(2, pick({ -3, 1, 0.75 }, { 1, 1 }))
+      assert.equal(1, pick({ -3, 1, 0.4 }, { 1, 1 })) -- once, however often it was there
+   end)
 
    it("is refused where its answers would be others, in one line", function()
       files.in_directory(function(dir)
