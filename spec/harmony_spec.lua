@@ -324,6 +324,8 @@ end
 
 describe("Harmony's table of volumes", function()
    local R = 4
+   -- where stages of pipelines begin: a cut by time is another one for other micro-batches
+   local CUTS = { "encoder/block.0/ff", "encoder/block.1/ff", "encoder/block.2/ff" }
    -- schedule, --swap, how often W, dW, K and X of a layer are copied
    local systems = {
       { "1f1b", "lms", function(_, M) return 4 * M + 2, 2 * M + 2, 2, 2 * M end },
@@ -342,6 +344,7 @@ describe("Harmony's table of volumes", function()
          return options_of("bert", {
             schedule = schedule, swap = swap, stages = R, devices = "cpu:" .. N, batch = M,
             micro_batches = M, steps = 1, trace = true, update = "device",
+            partition = not parallel and CUTS or nil,
          })
       end
       it(("is executed: %s, --swap %s"):format(schedule, swap), function()
@@ -365,7 +368,7 @@ describe("Harmony's table of volumes", function()
                local judge = pipeline.train(with(options(N, M), {
                   swap = "never", devices = parallel and "cpu:" .. N or "cpu:1",
                   schedule = parallel and "data-parallel" or "sequential",
-                  stages = parallel and 1 or R,
+                  stages = parallel and 1 or R, partition = "seq",
                }))
                assert.same(judge.losses, run.losses)
                assert.same(judge.params, run.params)
