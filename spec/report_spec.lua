@@ -82,10 +82,10 @@ describe("a report", function()
       process.shell(("cp -r %s/run %s"):format(directory, other))
       local text = core.sys.read_file(other .. "/plan.txt"):gsub("\nmemory 1 w", "%0w")
       core.sys.write_file(other .. "/plan.txt", text)
-      for _, command in ipairs { "report", "trace" } do
-         process.refused(6, "torn/plan.txt: plan, line %d+: found 'wweights', expected 'weights'",
-            { command, other })
-      end
+      local why = "torn/plan.txt: plan, line %d+: found 'wweights', expected 'weights'"
+      process.refused(6, why, { "trace", other })
+      assert.matches("No plan: [^<]+/torn/plan.txt: plan, line %d+: found",
+         ftpipe { "report", other, "--out", "-" })
    end)
 
    it("of a sweep has its trials, and what matters", function()

@@ -225,20 +225,25 @@ local function prediction_line(summary)
       units.format_seconds(said), units.format_seconds(was))
 end
 
+--- What the plan says of memory and stages, or why it says nothing; nil where there is none.
+local function plan_part(dir, record, summary)
+   local fine, plan = pcall(texts.head, dir)
+   if not fine and type(plan) ~= "table" then error(plan, 0) end
+   if not fine then return ("<p>No plan: %s</p>"):format(xml.escape(plan.message)) end
+   return plan and (memory_part(plan, summary) or "") .. (partition_part(plan, record) or "")
+end
+
 --- The page of a run's directory.
 function M.page(dir)
    local record = records.read(dir)
-   local summary, plan = left.summary(dir) or {}, texts.head(dir)
+   local summary = left.summary(dir) or {}
    local title = ("%s: %s"):format(record.task.name or "run", dir)
    local parts = { result_line(summary) }
    local function add(part) parts[#parts + 1] = part end
    add(prediction_line(summary))
    add(began_line(record))
    add(charts(left.rows(dir)))
-   if plan then
-      add(memory_part(plan, summary))
-      add(partition_part(plan, record))
-   end
+   add(plan_part(dir, record, summary))
    add(time_part(summary))
    add(timeline_part(dir, summary))
    parts[#parts + 1] = configuration(record)
