@@ -60,7 +60,8 @@ local commands = {
    { name = "predict", reads = { "^run%.json$", "^hf/" }, words = function(dir)
       return { "predict", dir, "--text", "Ben has a red kite." }
    end },
-   { name = "--resume", reads = { "^checkpoints/", "^metrics%.jsonl$", "^plan%.txt$", "^lock$" },
+   { name = "--resume",
+      reads = { "^checkpoints/", "^metrics%.jsonl$", "^plan%.txt$", "^log%.txt$", "^lock$" },
       words = function(dir)
          return { "spec/support/resume_run.lua", "--out", dir, "--resume", "--steps", "4",
             "--save-every", "2", "--devices", "cpu:2", "--schedule", "async" }
@@ -93,6 +94,22 @@ describe("a run directory", function()
    end)
 
    teardown(function() files.remove(root) end)
+
+   it("has the recipe that made it, and what was said of every start", function()
+      local dir = root .. "/again"
+      copied(whole["--resume"], dir)
+      assert.equal(core.sys.read_file("spec/support/resume_run.lua"),
+         core.sys.read_file(dir .. "/recipe.lua"))
+      local before = core.sys.read_file(dir .. "/log.txt")
+      local time = "%d+%-%d+%-%d+T%d+:%d+:%d+Z "
+      assert.matches("^" .. time .. "%S", before)
+      local _, err, exit = process.ftpipe(commands[2].words(dir))
+      assert.equal(0, exit, err)
+      local after = core.sys.read_file(dir .. "/log.txt")
+      assert.equal(before, after:sub(1, #before))
+      assert.matches("^" .. time .. "%-%-resume: goes on from [^\n]+/step%-4, after step 4 of 4\n",
+         after:sub(#before + 1))
+   end)
 
    --- Runs a command on a copy of a run in which files were replaced.
    local function run_with(command, paths, put)

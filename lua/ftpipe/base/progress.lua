@@ -21,6 +21,7 @@ function M.new(total, late)
       terminal = core.sys.isatty(2),
       start_ns = core.sys.time_ns(),
       done = 0,
+      shown = false, -- the line of a terminal, which has no end yet
       last_plain = -math.huge,
    }, Progress)
 end
@@ -158,6 +159,7 @@ function Progress:step(step)
    if self.terminal then
       local columns = core.sys.columns()
       stderr:write(line(M.fitted(parts_of(self, step, eta), columns), columns))
+      self.shown = true
    elseif seconds - self.last_plain >= PLAIN_SECONDS or step.step == self.total then
       self.last_plain = seconds
       show_plain(self, step, eta)
@@ -170,7 +172,8 @@ function Progress:evaluated(text) self.score = text end
 
 --- Ends the line on a terminal.
 function Progress:close()
-   if self.terminal and self.done > 0 then stderr:write("\n") end
+   if self.shown then stderr:write("\n") end
+   self.shown = false
 end
 
 return M

@@ -83,7 +83,7 @@ function M.new(o)
    })
    run.watch = watchdog.new(run)
    local slow = plan:slow_disk(run.engine:swap_rate())
-   if slow then io.stderr:write(slow, "\n") end
+   if slow then run:say(slow) end
    core.sys.hear_asks(true) -- the watch and the training loop look at them
    local from = run:find_start()
    if from then
@@ -98,6 +98,15 @@ function M.new(o)
    return run
 end
 
+--- Says something below the progress line, and in the log of the run's directory.
+-- @tparam string text lines, without the end of the last
+-- @local
+function Run:say(text)
+   if self.line then self.line:close() end
+   io.stderr:write(text, "\n")
+   if self.directory then self.directory:log(text) end
+end
+
 --- The checkpoint that the run goes on from, nil for one that begins.
 -- @local
 function Run:find_start()
@@ -106,7 +115,7 @@ function Run:find_start()
    states.mend(self.out)
    local path = states.find(self.out)
    if not path then
-      io.stderr:write(named.words(self.args, "{resume}: no checkpoint in %s, starting at step 1\n")
+      self:say(named.words(self.args, "{resume}: no checkpoint in %s, starting at step 1")
          :format(self.out))
    end
    return path
@@ -120,7 +129,7 @@ function Run:go_on(path)
    watchdog.note_checkpoint(self)
    self.best = best.new(self.args.patience, state)
    self.stopped = self.best:is_over() or nil
-   io.stderr:write(named.words(self.args, "{resume}: goes on from %s, after step %d of %d\n")
+   self:say(named.words(self.args, "{resume}: goes on from %s, after step %d of %d")
       :format(path, self.done, self.plan.options.steps))
 end
 
@@ -186,7 +195,7 @@ local function evaluate(run)
    if not score then return nil end
    score.step, run.score = step, score
    if run.args.eval_only then
-      io.stderr:write(forecast.evaluation(run.plan, score.passes), "\n")
+      run:say(forecast.evaluation(run.plan, score.passes))
    end
    if run.directory then run.directory:note(score:row(step)) end
    return score
@@ -210,7 +219,7 @@ function Run:judge()
    if not score then return end
    local better = self.best:note(self.done, score)
    self.line:evaluated(score:short())
-   io.stderr:write(("step %d: %s%s\n"):format(self.done, tostring(score),
+   self:say(("step %d: %s%s"):format(self.done, tostring(score),
       better and ", the best so far" or ""))
    self.judged = self.done
    if better then
@@ -220,10 +229,10 @@ function Run:judge()
    local last = self.done >= self.plan.options.steps
    if not last and trial.ends(self.done, score.value, score.better) then
       self.stopped = true
-      io.stderr:write(("stopped: others of the sweep are better at step %d\n"):format(self.done))
+      self:say(("stopped: others of the sweep are better at step %d"):format(self.done))
    elseif self.best:is_over() then
       self.stopped = true
-      io.stderr:write(("stopped: %d evaluations were not better than %s\n"):format(self.best.since,
+      self:say(("stopped: %d evaluations were not better than %s"):format(self.best.since,
          tostring(self.best)))
    end
 end
@@ -238,7 +247,7 @@ function Run:take_best()
       function(i) return self.engine:param(i) end, self.plan.options.seed)
    self.engine:refresh()
    self.restored, self.score = step, self.best_score
-   io.stderr:write(("hf/ is the best: %s\n"):format(tostring(self.best)))
+   self:say(("hf/ is the best: %s"):format(tostring(self.best)))
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -273,6 +282,7 @@ function Run:close(score)
          self:publish(states.find_best(self.out) or states.find(self.out))
       end
       score:write(self.out)
+      self.directory:log("ended: " .. tostring(summary))
       self.directory:close(summary)
    end
    core.sys.hear_asks(false)

@@ -33,11 +33,6 @@ local function training_seconds(run)
    return run.seconds + (core.sys.time_ns() - run.leg.start_ns) / 1e9
 end
 
-local function say(run, text)
-   if run.line then run.line:close() end
-   io.stderr:write(text, "\n")
-end
-
 --- What the devices do: percent of the leg that they waited, and the bytes that they reached.
 local function load_of(run)
    local ns = core.sys.time_ns() - run.leg.start_ns
@@ -68,8 +63,7 @@ local function compare(run, result)
    if not run.forecast then return end
    local line = run.forecast:note(result, function() return run.engine:measured() end)
    if not line then return end
-   run.line:close()
-   io.stderr:write(line, "\n")
+   run:say(line)
 end
 
 --- The result of the next step.
@@ -143,7 +137,7 @@ end
 local function keep_trace(run, steps)
    local name = ("trace-%d-%d.json"):format(run.done - steps + 1, run.done)
    if not run.directory:offer(name, run.timeline.trace) then return end
-   say(run, ("traced %d steps in %s/%s"):format(steps, run.out, name))
+   run:say(("traced %d steps in %s/%s"):format(steps, run.out, name))
 end
 
 --- Ends the leg under way, if there is one: what was fed is finished first, so that the weights are
@@ -157,7 +151,7 @@ function Run:stop()
    end
    self.leg = nil
    self.timeline = self.engine:finish(self.directory ~= nil)
-   for _, remark in ipairs(self.engine:remarks()) do say(self, remark) end
+   for _, remark in ipairs(self.engine:remarks()) do self:say(remark) end
    self.seconds = self.seconds + (core.sys.time_ns() - leg.start_ns) / 1e9
    if leg.taken == 0 then return end
    self.waits = waits.add(self.waits, self.timeline)
@@ -195,7 +189,7 @@ local function between_legs(run)
    if last or run.stopped or run.to_save or due(run.args.save_every) then
       local path = run:checkpoint()
       if run.to_save then
-         say(run, path and ("saved %s, the run goes on"):format(path)
+         run:say(path and ("saved %s, the run goes on"):format(path)
             or named.words(run.args, "nothing is saved without {out}, the run goes on"))
       end
    end
@@ -207,7 +201,7 @@ local function begin_leg(run, batches)
    local n, traced = run:leg_length(), run.to_trace
    run.to_trace = nil
    if traced and not run.directory then
-      say(run, named.words(run.args, "nothing is traced without {out}, the run goes on"))
+      run:say(named.words(run.args, "nothing is traced without {out}, the run goes on"))
       traced = nil
    end
    local leg = run:steps(batches, traced and math.min(n, TRACED) or n)
@@ -220,11 +214,11 @@ end
 function Run:abandon()
    local path = self.directory and self.done > 0 and self:checkpoint()
    if path and not self.best:step() then self:publish(path) end
-   core.fail("cancelled", ("stopped after step %d of %d; %s"):format(self.done,
-      self.plan.options.steps,
+   local text = ("stopped after step %d of %d; %s"):format(self.done, self.plan.options.steps,
       path and named.words(self.args, "saved %s, {resume} goes on"):format(path)
-         or named.words(self.args, "nothing was saved, {out=DIR} saves")),
-      self.interrupted == SIGINT and 130 or 75)
+         or named.words(self.args, "nothing was saved, {out=DIR} saves"))
+   if self.directory then self.directory:log(text) end
+   core.fail("cancelled", text, self.interrupted == SIGINT and 130 or 75)
 end
 
 --- What the devices did, in a table.
@@ -232,15 +226,15 @@ local function tell_waits(run)
    if not run.waits then return end
    local names = {}
    for d, device in ipairs(run.plan.devices) do names[d] = device.name end
-   io.stderr:write("time of devices: computed, else waited for what is above the column\n",
-      waits.text(run.waits, names), "\n")
-   if copies.any(run.copies) then io.stderr:write(copies.text(run.copies, names), "\n") end
+   run:say("time of devices: computed, else waited for what is above the column\n"
+      .. waits.text(run.waits, names))
+   if copies.any(run.copies) then run:say(copies.text(run.copies, names)) end
 end
 
 --- By how much weights were late, beside what the plan had said.
 local function tell_staleness(run)
    local text = run.timeline and staleness.text(run.plan.blueprint:stages(), run.timeline.staleness)
-   if text then io.stderr:write(text, "\n") end
+   if text then run:say(text) end
 end
 
 --- All steps of the run: for step in run:train() do run:show(step) end

@@ -1,6 +1,8 @@
 --- The directory of a run, --out, but for its checkpoints (state.lua).
 --
 --    run.json                       what was asked for (record.lua)
+--    recipe.lua                     the script that made the run, as it was
+--    log.txt                        what was said, with times; of all its starts
 --    plan.txt, plan-evaluate.txt    the plans
 --    metrics.jsonl                  a row for each step and each evaluation
 --    timeline.json                  what the devices did in the last leg, for Perfetto
@@ -19,7 +21,8 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
-local MOST_BYTES = 2 ^ 30 -- of metrics.jsonl, some millions of rows
+local MOST_BYTES = 2 ^ 30 -- of metrics.jsonl, some millions of rows, and of log.txt
+local MOST_RECIPE_BYTES = 2 ^ 20
 local Directory = {}
 Directory.__index = Directory
 
@@ -50,7 +53,8 @@ end
 --- The directory args.out, which need not be there before `begin`.
 -- @raise invalid argument: another process has it
 function M.new(args)
-   local directory = setmetatable({ args = args, path = args.out, evaluated = {} }, Directory)
+   local directory = setmetatable(
+      { args = args, path = args.out, evaluated = {}, early = {} }, Directory)
    if core.sys.exists(args.out) then lock(directory) end
    return directory
 end
@@ -142,8 +146,9 @@ end
 
 -- What a run writes and reads again, in its directory.
 local OWN = {}
-for _, name in ipairs { "run.json", "plan.txt", "plan-evaluate.txt", "metrics.jsonl",
-   "summary.json", "timeline.json", "predictions.jsonl", "lock", "hf", "checkpoints" }
+for _, name in ipairs { "run.json", "recipe.lua", "log.txt", "plan.txt", "plan-evaluate.txt",
+   "metrics.jsonl", "summary.json", "timeline.json", "predictions.jsonl", "lock", "hf",
+   "checkpoints" }
 do
    OWN[name] = true
 end
@@ -185,6 +190,21 @@ local function keep_rows(directory, path, step)
    return kept
 end
 
+--- The script that this process runs; nil at the prompt.
+local function recipe_text()
+   local path = arg and arg[0]
+   local kind, size = core.sys.exists(path or "")
+   local is_script = kind == "file" and size <= MOST_RECIPE_BYTES
+      and path ~= core.sys.executable()
+   return is_script and core.sys.read_file(path) or nil
+end
+
+--- What log.txt has of earlier starts; nothing of what no run has left there.
+local function said_before(path)
+   local kind, size = core.sys.exists(path)
+   return kind == "file" and size <= MOST_BYTES and core.sys.read_file(path) or ""
+end
+
 --- Writes what is known before the first step.
 -- @tparam plan plan
 -- @tparam string record for run.json
@@ -196,6 +216,11 @@ function Directory:begin(plan, record, done)
    local evaluation = plan:evaluation_text()
    if evaluation then self:write("plan-evaluate.txt", evaluation) end
    core.sys.write_file(records.path(self.path), record)
+   local recipe = recipe_text()
+   if recipe then self:write("recipe.lua", recipe) end
+   local log = self.path .. "/log.txt"
+   core.sys.write_file(log, said_before(log) .. table.concat(self.early))
+   self.log_file = assert(io.open(log, "a"))
    local metrics = self.path .. "/metrics.jsonl"
    core.sys.write_file(metrics, table.concat(keep_rows(self, metrics, done)))
    self.metrics = assert(io.open(metrics, "a"))
@@ -233,11 +258,27 @@ function Directory:note(row)
       :format(self.path, row.step, problem))
 end
 
+--- Keeps what was said in log.txt, with the time; before `begin` until then.
+function Directory:log(text)
+   local row = ("%s %s\n"):format(os.date("!%Y-%m-%dT%H:%M:%SZ"), text)
+   if not self.log_file then
+      self.early[#self.early + 1] = row
+      return
+   end
+   local written, problem = self.log_file:write(row)
+   if written then written, problem = self.log_file:flush() end
+   if written or self.unlogged then return end
+   self.unlogged = true
+   io.stderr:write(("%s/log.txt cannot be written: %s; the run goes on\n"):format(self.path,
+      problem))
+end
+
 --- Ends it: another process may have the directory.
 -- @tparam table summary for summary.json
 function Directory:close(summary)
    self:write("summary.json", core.json.encode(summary, { indent = 2 }) .. "\n")
    self.metrics:close()
+   self.log_file:close()
    self.lock:free()
 end
 
