@@ -112,8 +112,11 @@ describe("plans in 16 bits", function()
       assert.matches('precision = "bf16": there is no rate of bf16 for sim:0 2080ti; name a card '
          .. "that has one %(3090, .*h200%), or say bf16_flops of the device in a cluster", message)
       assert.matches("no rate of f16 for sim:0 card", files.fault(plan, "f16", "sim:2x11GB"))
-      assert.matches('precision = "f16": what T5\'s feed%-forward layers give is too large for it '
-         .. "%(65504 at most%); take bf16, tf32 or f32$", files.fault(plan, "f16", "cpu:2"))
+      for _, name in ipairs { "t5-small", "mt5-small" } do
+         assert.matches('precision = "f16": what T5\'s feed%-forward layers give is too large for '
+            .. "it %(65504 at most%); take bf16, tf32 or f32$",
+            files.fault(plan, "f16", "cpu:2", { model = ft.model(name) }))
+      end
    end)
 
    it("are made by recipes and by ftpipe plan", function()

@@ -187,6 +187,10 @@ M.kind = "text2text"
 
 M.losses = { { weight = "loss_weight", labels = "labels", share = 1 } }
 
+--- Why it is not trained in f16, whose numbers end at 65504.
+M.outgrows_f16 = "what T5's feed-forward layers give is too large for it (65504 at most); take "
+   .. "bf16, tf32 or f32"
+
 --- Adapters (model/adapters.lua): what peft calls the task, and the products that have them.
 M.lora = { task = "SEQ_2_SEQ_LM", targets = { "q", "v" } }
 

@@ -43,7 +43,7 @@ M.swap_help = swaps.help
 
 local grouping = names(schedules.list(), function(row) return row.groups end)
 M.update_help = ("when: device: behind the backwards of a stage, end: when all gradients are "
-   .. "there; auto: device for %s without --clip; host: as auto, in host memory"):format(
+   .. "there; auto: device for %s where nothing is clipped; host: as auto, in host memory"):format(
    table.concat(grouping, ", "))
 
 M.optimizers = names(core.engine.optimizers())

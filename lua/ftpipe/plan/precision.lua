@@ -31,16 +31,15 @@ local function find(name)
    error(("there is no precision '%s'"):format(tostring(name)))
 end
 
---- What cannot be trained with scaled losses. Numbers of f16 end at 65504.
+--- What cannot be trained with scaled losses.
 local function check_scaled(o, row, devices)
-   local why = o.model.raw.model_type == "t5" and "what T5's feed-forward layers give is too large "
-      .. "for it (65504 at most); take bf16, tf32 or f32"
+   local why = o.model.family.outgrows_f16
       or not o.eval_only and not o.synchronous and "a step whose gradients were scaled too far is "
       .. "skipped by all stages together: take a schedule that drains, as 1f1b"
       or not o.eval_only and o.update == "device" and "a step whose gradients were scaled too far "
-      .. "is skipped by all stages together: leave out --update device"
+      .. "is skipped by all stages together: leave out {update=device}"
       or devices[#devices].rank > 0 and "scaled losses are of one process"
-   if why then usage.of(o, "{precision=%s}: %s", row.name, why) end
+   if why then usage.of(o, "{precision=%s}: " .. why, row.name) end
 end
 
 --- Whether losses are scaled in it.
