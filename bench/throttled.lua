@@ -108,13 +108,15 @@ local function compare(steps)
          local row = rows[schedule]
          tell(link[1], link[2], schedule, row)
          for _, r in pairs(row) do errors[#errors + 1] = math.abs(r.measured / r.predicted - 1) end
-         gains[#gains + 1] = row.fast.measured / row.own.measured
+         local differ = row.own.cut ~= row.fast.cut
+         gains[#gains + 1] = differ and row.fast.measured / row.own.measured or nil
       end
    end
    files.remove(scratch)
    peer.gate("throttled-median", peer.median(errors))
    peer.gate("throttled-worst", math.max(unpack(errors)))
-   peer.gate("throttled-cut", math.min(unpack(gains)))
+   peer.gate("throttled-cut", #gains > 0 and math.min(unpack(gains)) or nil,
+      "no link has a cut of its own")
 end
 
 local why = arg[1] ~= "child" and several.no_machines("1e9", "0.1")

@@ -281,6 +281,14 @@ static bool is_launched(void)
     return several;
 }
 
+/* Over TCP, Open MPI announces a message above 64 KiB and waits until it is asked for it: two
+ * latencies for nothing where somebody always takes what comes. Its own setting, unless the user
+ * has one. */
+static void announce_less(void)
+{
+    setenv("OMPI_MCA_btl_tcp_eager_limit", "1048576", 0);
+}
+
 /* Processes that this one starts are none of the launcher's. */
 static void forget_launcher(void)
 {
@@ -292,6 +300,7 @@ static void forget_launcher(void)
 static int run_ranks(lua_State *L, int argc, char **argv)
 {
     interrupt_most = INT_MAX; /* launchers send some when another process was lost */
+    announce_less();
     int code = call_host(L, "join", 0);
     forget_launcher();
     if (code != 0 && core_rank(L)) core_give_up_world(L, code);
