@@ -1,5 +1,6 @@
 --- Harmony's order of work: all micro-batches through one stage, then the next, updates behind it.
 
+local assert_judged = require("spec.support.judged")
 local with = require("ftpipe.base.copy")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
@@ -165,11 +166,7 @@ describe("replicas", function()
             for _, swap in ipairs { "always", "lms" } do
                local run = pipeline.train(with(o, { swap = swap }))
                assert.is_true(bytes_of(run.plan, "weights") > 0)
-               assert.same(judge.losses, run.losses)
-               assert.same(judge.params, run.params)
-               for d, planned in ipairs(run.plan.memory) do
-                  assert.is_true(run.measured[d].total <= planned.total)
-               end
+               assert_judged(judge, run)
             end
          end
       end)
@@ -228,11 +225,7 @@ describe("packs", function()
                devices = replicates and case.devices or "cpu:1", clip = case.clip,
             }))
             local run = pipeline.train(o)
-            assert.same(judge.losses, run.losses)
-            assert.same(judge.params, run.params)
-            for d, planned in ipairs(run.plan.memory) do
-               assert.is_true(run.measured[d].total <= planned.total)
-            end
+            assert_judged(judge, run)
          end
       end)
    end
