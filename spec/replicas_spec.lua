@@ -5,6 +5,8 @@ local ffi = require("ffi")
 
 local core = require("ftpipe.core")
 local costs = require("ftpipe.plan.costs")
+local evaluations = require("ftpipe.data.evaluate")
+local models = require("ftpipe.model")
 local pipeline = require("spec.support.pipeline")
 
 local FAMILIES = { "t5", "gpt2", "bert" }
@@ -190,6 +192,24 @@ describe("evaluation", function()
          end
       end)
    end
+
+   it("is refused by its stage, not its replica, where it reads what training has not", function()
+      local model = models.open("embedded:gpt2_tiny")
+      local size = { batch = 1, source = 8, dropout = 0 }
+      local function planned(graph, schedule, device)
+         local stage, n = {}, graph:counts().forward
+         for i = 1, n do stage[i] = i <= n / 2 and 1 or 2 end
+         return { graphs = { graph }, plan = core.engine.plan {
+            graphs = { graph }, node_stage = stage, stage_device = { { 1, 2 }, device },
+            devices = "cpu:3", micro_batches = 2, schedule = schedule,
+         } }
+      end
+      local options = planned(model.family.training(model.config, size), "1f1b", 3)
+      options.evaluation = planned(evaluations.graph(model, size), "evaluate", 1)
+      options.devices, options.micro_batch_size, options.optimizer = "cpu:3", 1, "sgd"
+      assert.fails_with(function() core.engine.blueprint(options) end,
+         "in stage 1 on device 0, where training does not have it")
+   end)
 end)
 
 describe("stages with replicas", function()

@@ -177,8 +177,8 @@ static void test_replicas_that_predict(void)
                 b->edges[e].to < 2)
                 bytes[predicts] += b->edges[e].bytes;
         for (int s = 0; s < 2; s++)
-            for (int i = 0; i < b->stages[s].n_params; i++) {
-                const ft_stage_param *sp = &b->stages[s].params[i];
+            for (int i = 0; i < b->seats[s].n_params; i++) {
+                const ft_seat_param *sp = &b->seats[s].params[i];
                 int64_t own = ft_blueprint_state_bytes(b, sp->param);
                 CHECK(sp->with_state == (predicts && !sp->owned));
                 state[predicts] += sp->with_state ? own : 0;
@@ -321,7 +321,7 @@ static void test_the_loss_stays_until_it_is_read(void)
     const int stages[NODES] = {0, 0, 1, 2, 2, 2, 2, 2};
     memcpy(p.node_stage, stages, sizeof stages);
     if (CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) {
-        const ft_program *program = b->stages[2].programs[FT_ACT_FORWARD][0];
+        const ft_program *program = b->seats[2].programs[FT_ACT_FORWARD][0];
         ft_place loss = ft_program_place(program, ft_graph_node(p.g, LOSS)->out);
         CHECK(loss.home == FT_HOME_WORK);
         for (int n = LOSS + 1; n < NODES; n++) {
@@ -344,25 +344,24 @@ static void test_halves(void)
     if (!pipeline_init(&p, "cpu:3", "zero-bubble")) return;
     CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     for (int s = 0; s < 3; s++) {
-        const ft_stage_layout *stage = &b->stages[s];
-        const ft_stage *cut = stage->cut[0];
-        int first = stage->n_nodes[FT_ACT_BACKWARD_INPUT];
-        int second = stage->n_nodes[FT_ACT_BACKWARD_WEIGHT], i = 0, g = 0;
+        const ft_seat_layout *seat = &b->seats[s];
+        const ft_stage *cut = seat->cut[0];
+        int first = seat->n_nodes[FT_ACT_BACKWARD_INPUT];
+        int second = seat->n_nodes[FT_ACT_BACKWARD_WEIGHT], i = 0, g = 0;
         for (int k = 0; k < cut->n_backward; k++) {
-            bool is_first = i < first && stage->nodes[FT_ACT_BACKWARD_INPUT][i] == cut->backward[k];
+            bool is_first = i < first && seat->nodes[FT_ACT_BACKWARD_INPUT][i] == cut->backward[k];
             bool is_second =
-                g < second && stage->nodes[FT_ACT_BACKWARD_WEIGHT][g] == cut->backward[k];
+                g < second && seat->nodes[FT_ACT_BACKWARD_WEIGHT][g] == cut->backward[k];
             CHECK(is_first != is_second);
             i += is_first;
             g += is_second;
         }
         CHECK(i == first && g == second && second > 0);
         CHECK(s == 0 ? first == 0 : first > 0); /* nobody waits for stage 0 */
-        CHECK(stage->n_held >= 1 && stage->n_held_slots == s + 1 &&
-              !stage->programs[FT_ACT_BACKWARD]);
+        CHECK(seat->n_held >= 1 && seat->n_held_slots == s + 1 && !seat->programs[FT_ACT_BACKWARD]);
         for (int t = 0; t < cut->n_grads; t++) { /* of products: by the second half alone */
             ft_value_id term = ft_graph_grad_term(p.g, cut->grads[t])->value;
-            for (int h = 0; h < stage->n_held; h++) CHECK(stage->held[h] != term);
+            for (int h = 0; h < seat->n_held; h++) CHECK(seat->held[h] != term);
         }
         const ft_stage_costs *costs = ft_blueprint_costs(b);
         CHECK_NEAR(costs->backward_ns[s],

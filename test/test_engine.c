@@ -312,12 +312,12 @@ static ft_status train_with_fault(const char *schedule, void (*spoil)(ft_bluepri
 
 static void one_slot_fewer(ft_blueprint *b)
 {
-    b->stages[0].n_slots--;
+    b->seats[0].n_slots--;
 }
 
 static void one_half_fewer(ft_blueprint *b)
 {
-    b->stages[2].n_held_slots--;
+    b->seats[2].n_held_slots--;
 }
 
 /* The values of an edge reach over the end of its slots. */

@@ -123,7 +123,7 @@ static void test_backwards_read_what_came_with_their_forwards(void)
 
 static void one_version_fewer(ft_blueprint *b)
 {
-    b->stages[0].rings[FT_WEIGHTS_OWNED].n--;
+    b->seats[0].rings[FT_WEIGHTS_OWNED].n--;
 }
 
 /* Forwards of stage 0 ask for weights that are long gone. */

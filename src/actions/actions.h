@@ -11,7 +11,7 @@ bool can_execute(ft_action_kind kind);
 /* Executes one action of a seat; everything that it needs is there. FT_INVALID where its weights
  * are not as old as the plan says; errors of kernels and devices. */
 ft_status execute_action(worker *w, const ft_action *action, ft_error *err);
-/* Packs the weights of a stage again; param >= 0: only copies of that one. */
-ft_status pack_weights(ft_run *run, int stage, int param, ft_error *err);
+/* Packs the weights of a seat again; param >= 0: only copies of that one. */
+ft_status pack_weights(ft_run *run, int seat, int param, ft_error *err);
 
 #endif

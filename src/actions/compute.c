@@ -1,7 +1,7 @@
 /* actions/compute.c - forwards, backwards and their halves: a program, its values in and out.
  *
- * An action reads what its edges bring where it lies, and makes what other stages of its device
- * wait for in the slots of edges. What the stage keeps longer than the slot is copied out of it,
+ * An action reads what its edges bring where it lies, and makes what other seats of its device
+ * wait for in the slots of edges. What the seat keeps longer than the slot is copied out of it,
  * and what goes to other devices is copied to them. */
 #include <math.h>
 
@@ -16,7 +16,7 @@ static void set_inputs(const worker *w, const ft_action *a, int bucket)
 {
     const ft_blueprint *b = w->run->blueprint;
     const int64_t *at = b->blocks[w->device].input_at;
-    void **inputs = w->run->stages[a->stage].inputs;
+    void **inputs = w->run->seats[a->seat].inputs;
     char *slot = batch_slot(w, a->batch);
     for (int i = 0; i < b->n_inputs; i++)
         if (at[i] >= 0)
@@ -31,7 +31,7 @@ static void bind_row(const worker *w, const ft_action *a, ft_row_end at, int buc
     for (int k = 0; k < c->n; k++) {
         ft_place place = ft_program_place(program, c->items[k]);
         if (place.home == FT_HOME_BOUND)
-            w->run->stages[a->stage].bound[place.at] = slot + item_at(c, bucket, k);
+            w->run->seats[a->seat].bound[place.at] = slot + item_at(c, bucket, k);
     }
 }
 
@@ -46,7 +46,7 @@ static void bind_rows(const worker *w, const ft_action *a, int bucket, const ft_
             bind_row(w, a, at, bucket, program);
 }
 
-/* Copies what the stage keeps of the values of the edges in. */
+/* Copies what the seat keeps of the values of the edges in. */
 static ft_status receive_values(worker *w, const ft_action *a, int bucket,
                                 const ft_program *program, const ft_bases *bases, ft_error *err)
 {
@@ -97,12 +97,12 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
     return FT_OK;
 }
 
-/* The loss, in the stage that makes it; else NULL. */
+/* The loss, in the seat that makes it; else NULL. */
 static const float *find_loss(const worker *w, const ft_action *a, const ft_program *program,
                               const ft_bases *bases)
 {
     const ft_blueprint *b = w->run->blueprint;
-    if (a->kind != FT_ACT_FORWARD || !b->stages[a->stage].sums_loss) return NULL;
+    if (a->kind != FT_ACT_FORWARD || !b->seats[a->seat].sums_loss) return NULL;
     return ft_place_address(bases, ft_program_place(program, b->loss));
 }
 
@@ -120,14 +120,14 @@ static ft_status hear(worker *w, const ft_program *program, const ft_bases *base
     return FT_OK;
 }
 
-/* Copies the outputs of the stage to where the caller finds them. */
+/* Copies the outputs of the seat to where the caller finds them. */
 static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
                           const ft_program *program, const ft_bases *bases, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     for (int i = 0; i < b->n_outputs; i++) {
         const ft_output_layout *out = &b->outputs[i];
-        if (out->stage != a->stage) continue;
+        if (out->seat != a->seat) continue;
         int64_t bytes = ft_blueprint_output_bytes(b, out, bucket);
         int64_t number = ft_seat_index(&b->seating, a) % out->micros;
         char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
@@ -142,23 +142,23 @@ static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
 /* What is kept of a micro-batch between the halves of its backward; NULL where none has halves. */
 static char *held_slot(const ft_run *run, int s, int64_t index)
 {
-    const ft_stage_layout *stage = &run->blueprint->stages[s];
-    if (!stage->n_held_slots) return NULL;
-    return run->workers[stage->device].block + stage->held_at +
-           index % stage->n_held_slots * stage->held_slot_bytes;
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    if (!seat->n_held_slots) return NULL;
+    return run->workers[seat->device].block + seat->held_at +
+           index % seat->n_held_slots * seat->held_slot_bytes;
 }
 
-ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
+ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    stage_state *state = &run->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    seat_state *state = &run->seats[a->seat];
     int bucket = batch_of(run, a->batch)->bucket;
     bool forward = a->kind == FT_ACT_FORWARD, last = ft_seat_is_last(&b->seating, a);
-    const ft_program *program = stage->programs[a->kind][bucket];
+    const ft_program *program = seat->programs[a->kind][bucket];
     int64_t index = ft_seat_index(&b->seating, a);
-    char *held = held_slot(run, a->stage, index);
+    char *held = held_slot(run, a->seat, index);
     ft_high_water water = {0, 0};
     ft_watch watch = {0};
     ft_bases bases = {.work = w->block + ft_blueprint_work_at(b, w->device),
@@ -167,7 +167,7 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
                       .inputs = state->inputs,
                       .bound = state->bound,
                       .grads = state->grads,
-                      .rows = moves_gradients(run, a->stage) ? NULL : state->rows,
+                      .rows = moves_gradients(run, a->seat) ? NULL : state->rows,
                       .squares = b->squares && last ? state->squares : NULL,
                       .accumulate = !ft_seat_is_first(&b->seating, a),
                       .key = {.seed = b->options.seed,
@@ -186,8 +186,8 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(find_versions(run, a, &bases, err));
     if (b->options.gaps) FT_TRY((forward ? keep_mark : measure_gap)(w, a, &bases, err));
     set_inputs(w, a, bucket);
-    if (forward) occupy(w, bases.saved, ft_place_room(stage->slot_bytes));
-    if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(stage->held_slot_bytes));
+    if (forward) occupy(w, bases.saved, ft_place_room(seat->slot_bytes));
+    if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(seat->held_slot_bytes));
     occupy(w, bases.work, ft_program_work_bytes(program));
     bind_rows(w, a, bucket, program);
     FT_TRY(receive_values(w, a, bucket, program, &bases, err));
@@ -199,20 +199,20 @@ ft_status do_stage(worker *w, const ft_action *a, ft_error *err)
         FT_TRY(hear(w, program, &bases, &loss, err));
         sent = w->findings->sent.finite;
     }
-    if (loss) *loss_of(run, a->stage, a->batch, a->micro) = *loss;
+    if (loss) *loss_of(run, a->seat, a->batch, a->micro) = *loss;
     ledger_work(w, water.work);
     if (!sent || (loss && !isfinite(*loss)) || watch.node)
         FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
     vacate(w, bases.work, ft_program_work_bytes(program));
-    if (a->kind != (int)stage->last) return FT_OK;
-    vacate(w, bases.saved, ft_place_room(stage->slot_bytes));
-    if (a->kind == FT_ACT_BACKWARD_WEIGHT) vacate(w, held, ft_place_room(stage->held_slot_bytes));
+    if (a->kind != (int)seat->last) return FT_OK;
+    vacate(w, bases.saved, ft_place_room(seat->slot_bytes));
+    if (a->kind == FT_ACT_BACKWARD_WEIGHT) vacate(w, held, ft_place_room(seat->held_slot_bytes));
     return FT_OK;
 }
 
 ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
 {
-    FT_TRY(do_stage(w, a, err));
+    FT_TRY(do_nodes(w, a, err));
     if (w->run->plan->forward_only && ft_seat_is_last(&w->run->blueprint->seating, a))
         return finish_batch(w, a, err);
     return FT_OK;
@@ -221,11 +221,11 @@ ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
 /* A backward, or the half of one that adds to gradients. */
 ft_status do_backward(worker *w, const ft_action *a, ft_error *err)
 {
-    FT_TRY(do_stage(w, a, err));
-    const ft_stage *cut = w->run->blueprint->stages[a->stage].cut[0];
+    FT_TRY(do_nodes(w, a, err));
+    const ft_stage *cut = w->run->blueprint->seats[a->seat].cut[0];
     for (int i = 0; i < cut->n_grads; i++) {
         int param = ft_graph_grad_term(w->run->blueprint->cut.graphs[0], cut->grads[i])->param;
-        ledger_keep(w, a->stage, FT_MEMORY_GRADIENTS, &w->run->stages[a->stage].kept_terms[i],
+        ledger_keep(w, a->seat, FT_MEMORY_GRADIENTS, &w->run->seats[a->seat].kept_terms[i],
                     ft_spec_bytes(&w->run->blueprint->params[param].spec));
     }
     return FT_OK;

@@ -19,10 +19,10 @@
 static int64_t order_of(const ft_run *run, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
-    int64_t stages = b->seating.n_seats, depth = b->plan.depth[b->stages[a->stage].origin];
+    int64_t seats = b->seating.n_seats, depth = b->plan.depth[b->seats[a->seat].stage];
     bool forward = a->kind == FT_ACT_FORWARD, micro = ft_action_per_micro(a->kind);
     int64_t turn = 2 * (int64_t)(micro ? a->micro : b->cut.micro_batches) + !forward;
-    return (turn * (stages + 1) + (forward ? stages - depth : depth)) * stages + a->stage;
+    return (turn * (seats + 1) + (forward ? seats - depth : depth)) * seats + a->seat;
 }
 
 /* Whether nothing before this action was noted. */
@@ -84,7 +84,7 @@ static ft_error describe(const worker *w, const ft_action *a, const ft_watch *fo
     ft_error failure;
     ft_fail(&failure, FT_DIVERGED, "%s %lld: %s%s; stage %d of %d, micro-batch %d of %d",
             run->plan->forward_only ? "evaluation batch" : "step",
-            (long long)(run->first_step + a->batch), what, from, b->stages[a->stage].origin,
+            (long long)(run->first_step + a->batch), what, from, b->seats[a->seat].stage,
             b->plan.n_stages, a->micro, b->cut.micro_batches);
     return failure;
 }
@@ -102,16 +102,16 @@ static bool is_overflow(worker *w, const ft_action *a)
 ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_program *program,
                           const ft_bases *bases, ft_error *err)
 {
-    const ft_stage_layout *stage = &w->run->blueprint->stages[a->stage];
+    const ft_seat_layout *seat = &w->run->blueprint->seats[a->seat];
     const ft_graph *g = w->run->blueprint->cut.graphs[bucket];
     ft_watch every = {.every = true}, *found = &every;
     ft_bases again = *bases;
     if (is_overflow(w, a)) return FT_OK;
-    w->run->stages[a->stage].spoiled = true;
+    w->run->seats[a->seat].spoiled = true;
     if (!comes_first(w->run, a)) return FT_OK;
     again.watch = &every;
     again.accumulate = false; /* sums may hold what earlier micro-batches left there */
-    if (a->kind != FT_ACT_FORWARD) FT_TRY(watch_saved(g, stage->cut[bucket], program, &again, err));
+    if (a->kind != FT_ACT_FORWARD) FT_TRY(watch_saved(g, seat->cut[bucket], program, &again, err));
     if (!every.node) FT_TRY(ft_program_run(program, &again, err));
     if (!every.node) found = bases->watch; /* finite by itself, too large when added */
     const char *param = NULL;
@@ -126,24 +126,24 @@ void note_bad_sum(worker *w, const ft_action *a, int param)
     const ft_blueprint *b = w->run->blueprint;
     ft_error failure;
     if (is_overflow(w, a)) return;
-    w->run->stages[a->stage].spoiled = true;
+    w->run->seats[a->seat].spoiled = true;
     ft_fail(&failure, FT_DIVERGED,
             "step %lld: the gradient of '%s', summed over its %d uses, is not finite; stage %d of "
             "%d",
             (long long)(w->run->first_step + a->batch), b->params[param].name,
-            b->params[param].n_terms, b->stages[a->stage].origin, b->plan.n_stages);
+            b->params[param].n_terms, b->seats[a->seat].stage, b->plan.n_stages);
     note_failure(w->run, a->batch, &failure, order_of(w->run, a));
 }
 
 bool may_update(worker *w, const ft_action *a)
 {
-    stage_state *stage = &w->run->stages[a->stage];
+    seat_state *seat = &w->run->seats[a->seat];
     ft_status found = FT_OK;
     if (w->run->blueprint->together) {
         pthread_mutex_lock(&w->run->error_lock);
         found = batch_of(w->run, a->batch)->failure.status;
         pthread_mutex_unlock(&w->run->error_lock);
     }
-    if (found != FT_OK && found != FT_CANCELLED) stage->spoiled = true;
-    return !stage->spoiled && found == FT_OK;
+    if (found != FT_OK && found != FT_CANCELLED) seat->spoiled = true;
+    return !seat->spoiled && found == FT_OK;
 }

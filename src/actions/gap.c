@@ -1,6 +1,6 @@
 /* actions/gap.c - gradients of older weights: action A, and what it is measured by.
  *
- * An A divides what its stage has summed for the weights that it, or another of its replicas, owns;
+ * An A divides what its seat has summed for the weights that it, or another of its replicas, owns;
  * what it has summed for weights of other stages goes to them as it is, since their optimizer's
  * state is not here. */
 #include <math.h>
@@ -25,12 +25,12 @@ static ft_gap gap_of(const worker *w, int s, int p)
     const ft_spec *spec = &b->params[p].spec;
     b->options.optimizer->state(spec, b->options.hypers, parts, &bytes);
     return (ft_gap){.spec = spec,
-                    .param = run->stages[s].params[p],
+                    .param = run->seats[s].params[p],
                     .state = known_state(run, s, p) + bytes,
                     .team = w->team};
 }
 
-/* The gradient terms of the parameter that the stage has summed itself. */
+/* The gradient terms of the parameter that the seat has summed itself. */
 static ft_status attenuate(void *arg, ft_error *err)
 {
     attenuating *a = arg;
@@ -75,14 +75,14 @@ static ft_status attenuate_term(worker *w, const ft_action *a, int i, int term, 
                                 ft_error *err)
 {
     const ft_run *run = w->run;
-    const ft_stage_param *sp = &run->blueprint->stages[a->stage].params[i];
+    const ft_seat_param *sp = &run->blueprint->seats[a->seat].params[i];
     int64_t bytes = ft_spec_bytes(&run->blueprint->params[sp->param].spec);
-    attenuating job = {.gap = gap_of(w, a->stage, sp->param),
-                       .attenuation = {.grad = run->stages[a->stage].grads[term]},
+    attenuating job = {.gap = gap_of(w, a->seat, sp->param),
+                       .attenuation = {.grad = run->seats[a->seat].grads[term]},
                        .found = w->findings ? &w->findings->terms[term] : NULL};
     ft_attenuation *to = &job.attenuation;
-    FT_TRY(find_older(run, a->stage, i, a->batch - a->lag, &to->old, err));
-    if (a->item) FT_TRY(find_older(run, a->stage, i, a->batch - a->item, &to->next, err));
+    FT_TRY(find_older(run, a->seat, i, a->batch - a->lag, &to->old, err));
+    if (a->item) FT_TRY(find_older(run, a->seat, i, a->batch - a->item, &to->next, err));
     ft_plain_work work = {.run = attenuate, .give = give_attenuation, .arg = &job};
     touches_gap(w, &work, &job.gap, false);
     touches(&work, to->old, bytes, false);
@@ -93,12 +93,12 @@ static ft_status attenuate_term(worker *w, const ft_action *a, int i, int term, 
     return FT_OK;
 }
 
-/* The terms that an A divides, of parameter i of its stage: the next one from t on, or n_terms. */
-static int next_term(const ft_blueprint *b, const ft_stage_layout *stage, int i, int t)
+/* The terms that an A divides, of parameter i of its seat: the next one from t on, or n_terms. */
+static int next_term(const ft_blueprint *b, const ft_seat_layout *seat, int i, int t)
 {
-    const ft_param_layout *info = &b->params[stage->params[i].param];
-    if (!stage->params[i].owned && !stage->params[i].with_state) return info->n_terms;
-    while (t < info->n_terms && b->term_stage[info->terms[t]] != stage->origin) t++;
+    const ft_param_layout *info = &b->params[seat->params[i].param];
+    if (!seat->params[i].owned && !seat->params[i].with_state) return info->n_terms;
+    while (t < info->n_terms && b->term_stage[info->terms[t]] != seat->stage) t++;
     return t;
 }
 
@@ -106,11 +106,11 @@ static int next_term(const ft_blueprint *b, const ft_stage_layout *stage, int i,
 static ft_status hear_gaps(worker *w, const ft_action *a, double *sum, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
     FT_TRY(w->executor->driver->finish(w->compute, err));
-    for (int i = 0; i < stage->n_params; i++) {
-        const ft_param_layout *info = &b->params[stage->params[i].param];
-        int t = next_term(b, stage, i, 0);
+    for (int i = 0; i < seat->n_params; i++) {
+        const ft_param_layout *info = &b->params[seat->params[i].param];
+        int t = next_term(b, seat, i, 0);
         if (t < info->n_terms) *sum += w->findings->terms[info->terms[t]].squares;
     }
     return FT_OK;
@@ -119,13 +119,12 @@ static ft_status hear_gaps(worker *w, const ft_action *a, double *sum, ft_error 
 ft_status do_attenuate(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    double sum = 0, *gap = gap_of_batch(w->run, a->stage, a->batch);
-    for (int i = 0; i < stage->n_params; i++) {
-        const ft_param_layout *info = &b->params[stage->params[i].param];
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    double sum = 0, *gap = gap_of_batch(w->run, a->seat, a->batch);
+    for (int i = 0; i < seat->n_params; i++) {
+        const ft_param_layout *info = &b->params[seat->params[i].param];
         double squared = 0;
-        for (int t = next_term(b, stage, i, 0); t < info->n_terms;
-             t = next_term(b, stage, i, t + 1))
+        for (int t = next_term(b, seat, i, 0); t < info->n_terms; t = next_term(b, seat, i, t + 1))
             FT_TRY(attenuate_term(w, a, i, info->terms[t], &squared, err));
         sum += squared;
     }
@@ -138,13 +137,13 @@ ft_status note_steps(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    for (int i = 0; i < stage->n_params; i++) {
-        const ft_param_layout *info = &b->params[stage->params[i].param];
-        if (!stage->params[i].owned || !info->n_terms) continue;
-        attenuating job = {.gap = gap_of(w, a->stage, stage->params[i].param),
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    for (int i = 0; i < seat->n_params; i++) {
+        const ft_param_layout *info = &b->params[seat->params[i].param];
+        if (!seat->params[i].owned || !info->n_terms) continue;
+        attenuating job = {.gap = gap_of(w, a->seat, seat->params[i].param),
                            .rate = batch_of(run, a->batch)->rate * info->rate_factor};
-        FT_TRY(find_older(run, a->stage, i, a->batch, &job.before, err));
+        FT_TRY(find_older(run, a->seat, i, a->batch, &job.before, err));
         ft_plain_work work = {.run = note, .give = give_note, .arg = &job};
         touches_gap(w, &work, &job.gap, true);
         touches(&work, job.before, ft_spec_bytes(&info->spec), false);

@@ -17,7 +17,7 @@ static inline int64_t item_at(const ft_cargo *c, int bucket, int i)
 /* Gradients that move are written whole. */
 static inline bool moves_gradients(const ft_run *run, int s)
 {
-    return run->blueprint->stages[s].units[FT_MEMORY_GRADIENTS];
+    return run->blueprint->seats[s].units[FT_MEMORY_GRADIENTS];
 }
 
 /* The slot of an edge that is per batch. */
@@ -26,22 +26,22 @@ static inline char *slot_of(const ft_run *run, int e, const ft_action *a)
     return row_place(run, (ft_row_end){e, FT_ROW_EDGE}, a);
 }
 
-/* actions.c: the stage that is last to update a batch, or to forward it in evaluation, reports it.
+/* actions.c: the seat that is last to update a batch, or to forward it in evaluation, reports it.
  */
 ft_status finish_batch(worker *w, const ft_action *action, ft_error *err);
 
 /* compute.c: F; B, or the half of one that adds to gradients; any of these by its program alone. */
 ft_status do_forward(worker *w, const ft_action *action, ft_error *err);
 ft_status do_backward(worker *w, const ft_action *action, ft_error *err);
-ft_status do_stage(worker *w, const ft_action *action, ft_error *err);
+ft_status do_nodes(worker *w, const ft_action *action, ft_error *err);
 
 /* update.c: R, U, and A of tied weights. */
 ft_status do_exchange(worker *w, const ft_action *action, ft_error *err);
 ft_status do_reduce(worker *w, const ft_action *action, ft_error *err);
 ft_status do_update(worker *w, const ft_action *action, ft_error *err);
 ft_status do_adopt(worker *w, const ft_action *action, ft_error *err);
-/* Makes one packed copy, by its number in the stage. */
-ft_status pack_weight(const worker *w, int stage, int pack, const void *weight, void *packed,
+/* Makes one packed copy, by its number in the seat. */
+ft_status pack_weight(const worker *w, int seat, int pack, const void *weight, void *packed,
                       ft_error *err);
 
 /* norms.c: action N; the norm of all gradients that an update goes by, NAN where it knows none. */
@@ -61,7 +61,7 @@ ft_status explain_failure(worker *w, const ft_action *action, int bucket, const 
                           const ft_bases *bases, ft_error *err);
 /* Notes a parameter whose gradient terms are finite, but not their sum. */
 void note_bad_sum(worker *w, const ft_action *action, int param);
-/* Whether the stage may update: it, or with a synchronous schedule every stage, has seen nothing
+/* Whether the seat may update: it, or with a synchronous schedule every seat, has seen nothing
  * but finite numbers. */
 bool may_update(worker *w, const ft_action *action);
 

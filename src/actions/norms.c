@@ -1,7 +1,7 @@
 /* actions/norms.c - the norm of all gradients.
  *
- * A reduce leaves the squared norm of each gradient that its stage owns with those of its batch,
- * where updates find it that wait for it. Where stages update at their own times, a stage takes
+ * A reduce leaves the squared norm of each gradient that its seat owns with those of its batch,
+ * where updates find it that wait for it. Where seats update at their own times, a seat takes
  * over norms of those whose backward comes later with an action of its own (N), which says of which
  * batch: its updates go by the last ones that were taken. */
 #include <math.h>
@@ -9,26 +9,26 @@
 
 #include "actions/internal.h"
 
-/* What the stage has taken over; behind the batches. */
+/* What the seat has taken over; behind the batches. */
 static norm_cell *taken_norms(const ft_run *run, int s)
 {
     const ft_blueprint *b = run->blueprint;
     return run->norms + ((int64_t)b->norm_slots + s) * b->n_params;
 }
 
-/* Whether updates of a stage go by what it has taken over from another. */
-static bool is_taken(const ft_blueprint *b, int stage, int from)
+/* Whether updates of a seat go by what it has taken over from another. */
+static bool is_taken(const ft_blueprint *b, int seat, int from)
 {
-    const ft_stage_layout *layout = &b->stages[stage];
+    const ft_seat_layout *layout = &b->seats[seat];
     for (int i = 0; i < layout->n_in_edges[FT_ACT_TAKE_NORMS]; i++)
         if (b->edges[layout->in_edges[FT_ACT_TAKE_NORMS][i]].from == from) return true;
     return false;
 }
 
-/* Cells of one batch, and those that a stage has taken over. */
+/* Cells of one batch, and those that a seat has taken over. */
 typedef struct norming {
     const ft_blueprint *blueprint;
-    int stage;
+    int seat;
     norm_cell *batch, *taken;
     double norm;
 } norming;
@@ -36,9 +36,9 @@ typedef struct norming {
 static norming norms_for(const ft_run *run, const ft_action *a)
 {
     return (norming){.blueprint = run->blueprint,
-                     .stage = a->stage,
+                     .seat = a->seat,
                      .batch = norms_of(run, a->batch),
-                     .taken = taken_norms(run, a->stage),
+                     .taken = taken_norms(run, a->seat),
                      .norm = NAN};
 }
 
@@ -47,17 +47,17 @@ static ft_status take_norms(void *arg, ft_error *err)
     norming *s = arg;
     (void)err;
     for (int p = 0; p < s->blueprint->n_params; p++)
-        if (is_taken(s->blueprint, s->stage, s->blueprint->params[p].owner))
+        if (is_taken(s->blueprint, s->seat, s->blueprint->params[p].owner))
             s->taken[p] = s->batch[p];
     return FT_OK;
 }
 
-/* The cells of the batch of owners that the stage takes norms from, or of the others, which may be
+/* The cells of the batch of owners that the seat takes norms from, or of the others, which may be
  * written by then. */
 static void touches_batch(ft_plain_work *work, const norming *s, bool taken)
 {
     for (int p = 0; p < s->blueprint->n_params; p++)
-        if (is_taken(s->blueprint, s->stage, s->blueprint->params[p].owner) == taken)
+        if (is_taken(s->blueprint, s->seat, s->blueprint->params[p].owner) == taken)
             touches(work, &s->batch[p], sizeof *s->batch, false);
 }
 
@@ -70,14 +70,14 @@ ft_status do_take_norms(worker *w, const ft_action *a, ft_error *err)
     return compute(w, &work, err);
 }
 
-/* In the order of the parameters, whatever stages they are in. */
+/* In the order of the parameters, whatever seats they are in. */
 static ft_status sum_norms(void *arg, ft_error *err)
 {
     norming *s = arg;
     double sum = 0;
     (void)err;
     for (int p = 0; p < s->blueprint->n_params; p++) {
-        bool taken = is_taken(s->blueprint, s->stage, s->blueprint->params[p].owner);
+        bool taken = is_taken(s->blueprint, s->seat, s->blueprint->params[p].owner);
         sum += (taken ? s->taken : s->batch)[p].squared;
     }
     s->norm = sqrt(sum);
@@ -90,7 +90,7 @@ ft_status global_norm(const worker *w, const ft_action *update, double *out, ft_
     norming s = norms_for(w->run, update);
     int64_t bytes = b->n_params * (int64_t)sizeof(norm_cell);
     ft_plain_work work = {.run = sum_norms, .arg = &s};
-    bool takes = b->stages[update->stage].n_in_edges[FT_ACT_TAKE_NORMS] > 0;
+    bool takes = b->seats[update->seat].n_in_edges[FT_ACT_TAKE_NORMS] > 0;
     touches(&work, takes ? s.taken : s.batch, bytes, false);
     if (takes) touches_batch(&work, &s, false);
     if (b->norms) FT_TRY(compute(w, &work, err));

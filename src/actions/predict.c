@@ -27,20 +27,20 @@ static ft_status give_prediction(void *arg, ft_device_stream *stream, ft_error *
     return ft_steps_of(stream)->predict(stream, p->optimizer, &p->prediction, err);
 }
 
-static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_param *sp,
+static ft_status predict_param(worker *w, const ft_action *a, const ft_seat_param *sp,
                                ft_error *err)
 {
     const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    const stage_state *state = &run->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    const seat_state *state = &run->seats[a->seat];
     const ft_param_layout *info = &b->params[sp->param];
-    char *slot = predicted_slot(run, a->stage, sp->owned ? FT_WEIGHTS_OWNED : FT_WEIGHTS_ADOPTED);
+    char *slot = predicted_slot(run, a->seat, sp->owned ? FT_WEIGHTS_OWNED : FT_WEIGHTS_ADOPTED);
     predicting p = {b->options.optimizer,
                     {.spec = &info->spec,
                      .param = state->params[sp->param],
                      .out = (float *)(void *)(slot + sp->old_at),
-                     .state = known_state(run, a->stage, sp->param),
+                     .state = known_state(run, a->seat, sp->param),
                      .hypers = info->hypers,
                      .rates = state->own_rates,
                      .n = a->lag,
@@ -54,10 +54,9 @@ static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_par
     touches(&work, p.prediction.state, state_bytes, false);
     touches(&work, p.prediction.out, bytes, true);
     FT_TRY(compute(w, &work, err));
-    for (int k = 0; k < stage->n_packs; k++)
-        if (stage->packs[k].param == sp->param)
-            FT_TRY(
-                pack_weight(w, a->stage, k, p.prediction.out, slot + stage->pack_old_at[k], err));
+    for (int k = 0; k < seat->n_packs; k++)
+        if (seat->packs[k].param == sp->param)
+            FT_TRY(pack_weight(w, a->seat, k, p.prediction.out, slot + seat->pack_old_at[k], err));
     return FT_OK;
 }
 
@@ -65,20 +64,20 @@ static ft_status predict_param(worker *w, const ft_action *a, const ft_stage_par
 ft_status do_predict(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
-    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
-    stage_state *state = &run->stages[a->stage];
+    const ft_seat_layout *seat = &run->blueprint->seats[a->seat];
+    seat_state *state = &run->seats[a->seat];
     int64_t newest = state->versions.newest.of[FT_WEIGHTS_OWNED];
     state->predicted_for = ft_seat_index(&run->blueprint->seating, a) + 1;
     if (state->predicted_version == newest && state->predicted_lag == a->lag) return FT_OK;
     for (int k = 0; k < a->lag; k++)
         state->rates[k] = run->batches[(newest + k) % run->blueprint->batch_slots].rate;
-    for (int i = 0; i < stage->n_params; i++)
-        if ((stage->params[i].owned || stage->params[i].with_state) && stage->params[i].old_at >= 0)
-            FT_TRY(predict_param(w, a, &stage->params[i], err));
+    for (int i = 0; i < seat->n_params; i++)
+        if ((seat->params[i].owned || seat->params[i].with_state) && seat->params[i].old_at >= 0)
+            FT_TRY(predict_param(w, a, &seat->params[i], err));
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++)
-        if (stage->predicted[k].n)
-            ledger_keep(w, a->stage, FT_MEMORY_VERSIONS, &state->kept_predicted[k],
-                        ft_place_room(stage->predicted[k].slot_bytes));
+        if (seat->predicted[k].n)
+            ledger_keep(w, a->seat, FT_MEMORY_VERSIONS, &state->kept_predicted[k],
+                        ft_place_room(seat->predicted[k].slot_bytes));
     state->predicted_version = newest;
     state->predicted_lag = a->lag;
     return FT_OK;

@@ -6,16 +6,16 @@
 
 /* -- reduce ------------------------------------------------------------------------------------ */
 
-/* Where a term of a stage is for its owner: its own accumulator, or the slot of an edge. */
-static float *find_term(const ft_run *run, int owner, int term, int stage, const ft_action *a)
+/* Where a term of a seat is for its owner: its own accumulator, or the slot of an edge. */
+static float *find_term(const ft_run *run, int owner, int term, int seat, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *own = &b->stages[owner];
-    if (stage == owner) return run->stages[owner].grads[term];
+    const ft_seat_layout *own = &b->seats[owner];
+    if (seat == owner) return run->seats[owner].grads[term];
     for (int i = 0; i < own->n_in_edges[FT_ACT_REDUCE]; i++) {
         int e = own->in_edges[FT_ACT_REDUCE][i];
         const ft_cargo *c = &b->cargoes[e];
-        for (int k = 0; b->edges[e].from == stage && k < c->n; k++)
+        for (int k = 0; b->edges[e].from == seat && k < c->n; k++)
             if (c->items[k] == term) return (float *)(slot_of(run, e, a) + item_at(c, 0, k));
     }
     return NULL; /* not reached: the edges were made from the terms */
@@ -24,19 +24,18 @@ static float *find_term(const ft_run *run, int owner, int term, int stage, const
 static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    for (int i = 0; i < stage->n_out_edges[a->kind]; i++) {
-        int e = stage->out_edges[a->kind][i];
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    for (int i = 0; i < seat->n_out_edges[a->kind]; i++) {
+        int e = seat->out_edges[a->kind][i];
         const ft_cargo *c = &b->cargoes[e];
         if (c->kind != FT_CARGO_TERMS) continue;
         char *slot = slot_of(w->run, e, a);
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
-            int receiver = b->stages[b->edges[e].to].device;
-            FT_TRY(
-                copy_on(w->compute, at_device(w->run, receiver, slot + item_at(c, 0, k)),
-                        at_device(w->run, w->device, w->run->stages[a->stage].grads[c->items[k]]),
-                        ft_spec_bytes(&b->params[param].spec), err));
+            int receiver = b->seats[b->edges[e].to].device;
+            FT_TRY(copy_on(w->compute, at_device(w->run, receiver, slot + item_at(c, 0, k)),
+                           at_device(w->run, w->device, w->run->seats[a->seat].grads[c->items[k]]),
+                           ft_spec_bytes(&b->params[param].spec), err));
         }
     }
     return FT_OK;
@@ -50,7 +49,7 @@ ft_status do_exchange(worker *w, const ft_action *a, ft_error *err)
 /* Whether the owner has an accumulator of the term: its stage makes it. */
 static bool makes_term(const ft_blueprint *b, int owner, int term)
 {
-    return b->term_stage[term] == b->stages[owner].origin;
+    return b->term_stage[term] == b->seats[owner].stage;
 }
 
 /* The term, by position, in whose accumulator the owner leaves their sum: the first of its own, but
@@ -68,7 +67,7 @@ static int place_of_sum(const ft_run *run, const ft_param_layout *info)
 
 static float *sum_of_terms(const ft_run *run, const ft_param_layout *info)
 {
-    return run->stages[info->owner].grads[info->terms[place_of_sum(run, info)]];
+    return run->seats[info->owner].grads[info->terms[place_of_sum(run, info)]];
 }
 
 /* The sum of a parameter's terms and, where they are clipped, its squared norm. */
@@ -97,14 +96,14 @@ static ft_sum_term join_replicas(summing *s, int term)
     const ft_blueprint *b = run->blueprint;
     int owner = s->info->owner, into = 0;
     const ft_stage_share *of = &b->seating.of[b->term_stage[term]];
-    ft_sum_term *parts = run->stages[owner].parts;
+    ft_sum_term *parts = run->seats[owner].parts;
     for (int r = 0; r < of->n; r++) {
         bool own = of->first + r == owner;
         if (own) into = r;
         parts[r] = (ft_sum_term){
             .x = find_term(run, owner, term, of->first + r, s->action),
             .by_rows = ft_blueprint_by_rows(b, term),
-            .rows = own && !moves_gradients(run, owner) ? run->stages[owner].rows[term] : NULL};
+            .rows = own && !moves_gradients(run, owner) ? run->seats[owner].rows[term] : NULL};
     }
     if (of->n > 1) s->finite = add_terms(s, parts, of->n, into) && s->finite;
     return parts[into];
@@ -118,7 +117,7 @@ static bool is_alone(const ft_blueprint *b, const ft_param_layout *info)
 /* Whether what the last micro-batch's backward has seen of a single term was changed since. */
 static bool looks_again(const ft_blueprint *b, const ft_param_layout *info)
 {
-    return b->squares && b->stages[info->owner].attenuates;
+    return b->squares && b->seats[info->owner].attenuates;
 }
 
 /* In the order of the terms, which is that of the graph; others may be in slots. */
@@ -128,7 +127,7 @@ static ft_status sum_terms(void *arg, ft_error *err)
     (void)err;
     const ft_param_layout *info = s->info;
     const ft_run *run = s->w->run;
-    const stage_state *state = &run->stages[info->owner];
+    const seat_state *state = &run->seats[info->owner];
     if (is_alone(run->blueprint, info)) { /* the last micro-batch's backward has looked at it */
         int64_t count = ft_shape_count(&info->spec.shape);
         if (looks_again(run->blueprint, info))
@@ -182,7 +181,7 @@ static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
     const summing *s = arg;
     const ft_param_layout *info = s->info;
     const ft_blueprint *b = s->w->run->blueprint;
-    float **x = s->w->run->stages[info->owner].summands;
+    float **x = s->w->run->seats[info->owner].summands;
     ft_look *found = &s->w->findings->terms[info->terms[0]];
     const ft_summands summands = {sum_of_terms(s->w->run, info), x, info->n_terms,
                                   ft_shape_count(&info->spec.shape)};
@@ -201,14 +200,14 @@ static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
 static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    const stage_state *state = &w->run->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    const seat_state *state = &w->run->seats[a->seat];
     norm_cell *norms = norms_of(w->run, a->batch);
     FT_TRY(w->executor->driver->finish(w->compute, err));
-    for (int i = 0; i < stage->n_params; i++) {
-        int p = stage->params[i].param;
+    for (int i = 0; i < seat->n_params; i++) {
+        int p = seat->params[i].param;
         const ft_param_layout *info = &b->params[p];
-        if (!stage->params[i].owned || !info->n_terms) continue;
+        if (!seat->params[i].owned || !info->n_terms) continue;
         const ft_look *found = &w->findings->terms[info->terms[0]];
         bool summed = !is_alone(b, info), looked = summed || looks_again(b, info);
         if (b->squares)
@@ -221,13 +220,13 @@ static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
 ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
     norm_cell *norms = norms_of(w->run, a->batch);
     FT_TRY(send_terms(w, a, err));
-    for (int i = 0; i < stage->n_params; i++) {
-        int p = stage->params[i].param;
+    for (int i = 0; i < seat->n_params; i++) {
+        int p = seat->params[i].param;
         const ft_param_layout *info = &b->params[p];
-        if (!stage->params[i].owned || !info->n_terms) continue;
+        if (!seat->params[i].owned || !info->n_terms) continue;
         summing s = {w, a, info, b->squares ? &norms[p].squared : NULL, true};
         ft_plain_work work = {.run = sum_terms, .give = give_sum, .arg = &s};
         touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
@@ -265,7 +264,7 @@ ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *p
                       ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_pack *pack = &b->stages[s].packs[i];
+    const ft_pack *pack = &b->seats[s].packs[i];
     packing p = {b->cut.graphs[0], pack, weight, packed, w->team};
     ft_plain_work work = {.run = make_pack, .give = give_pack, .arg = &p};
     touches(&work, weight, ft_spec_bytes(&b->params[pack->param].spec), false);
@@ -275,14 +274,14 @@ ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *p
 
 ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
 {
-    const ft_stage_layout *stage = &run->blueprint->stages[s];
-    worker *w = &run->workers[stage->device];
-    for (int i = 0; i < stage->n_packs; i++) {
-        const ft_pack *pack = &stage->packs[i];
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    worker *w = &run->workers[seat->device];
+    for (int i = 0; i < seat->n_packs; i++) {
+        const ft_pack *pack = &seat->packs[i];
         if (param >= 0 && pack->param != param) continue;
-        FT_TRY(pack_weight(w, s, i, run->stages[s].params[pack->param],
-                           (void *)(uintptr_t)run->stages[s].packed[i], err));
-        ledger_keep(w, s, FT_MEMORY_PACKED, &run->stages[s].kept_packs[i], pack->bytes);
+        FT_TRY(pack_weight(w, s, i, run->seats[s].params[pack->param],
+                           (void *)(uintptr_t)run->seats[s].packed[i], err));
+        ledger_keep(w, s, FT_MEMORY_PACKED, &run->seats[s].kept_packs[i], pack->bytes);
     }
     return FT_OK;
 }
@@ -311,7 +310,7 @@ static ft_update update_of(const worker *w, const ft_action *a, int p, float gra
 {
     const ft_param_layout *info = &w->run->blueprint->params[p];
     return (ft_update){.spec = &info->spec,
-                       .param = w->run->stages[a->stage].params[p],
+                       .param = w->run->seats[a->seat].params[p],
                        .grad = sum_of_terms(w->run, info),
                        .grad_scale = grad_scale,
                        .state = w->run->states[p],
@@ -333,24 +332,24 @@ static ft_status update_alone(worker *w, const ft_update *update, int64_t state_
     return compute(w, &work, err);
 }
 
-/* A device of its own is given those of the stage together. */
+/* A device of its own is given those of the seat together. */
 static ft_status update_params(worker *w, const ft_action *a, float grad_scale, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    ft_update *updates = w->run->stages[a->stage].updates;
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    ft_update *updates = w->run->seats[a->seat].updates;
     bool together = w->findings && !ft_action_at_home(a);
     int n = 0;
-    for (int i = 0; i < stage->n_params; i++) {
-        int p = stage->params[i].param;
-        if (!stage->params[i].owned || !b->params[p].n_terms) continue;
+    for (int i = 0; i < seat->n_params; i++) {
+        int p = seat->params[i].param;
+        if (!seat->params[i].owned || !b->params[p].n_terms) continue;
         int64_t state_bytes = ft_blueprint_state_bytes(b, p);
         updates[n] = update_of(w, a, p, grad_scale);
         if (together)
             n++;
         else
             FT_TRY(update_alone(w, &updates[n], state_bytes, err));
-        ledger_keep(w, a->stage, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
+        ledger_keep(w, a->seat, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
     }
     updating u = {b->options.optimizer, updates, n};
     ft_plain_work work = {.give = give_updates, .arg = &u};
@@ -363,11 +362,11 @@ static ft_status copy_state(worker *w, int e, int i, int device, char *slot, boo
 {
     const ft_blueprint *b = w->run->blueprint;
     int param = b->cargoes[e].items[i];
-    int stage = sends ? b->edges[e].from : b->edges[e].to;
+    int seat = sends ? b->edges[e].from : b->edges[e].to;
     int64_t behind = ft_memory_round(ft_spec_bytes(&b->params[param].spec));
     const ft_location passed =
         at_device(w->run, device, slot + item_at(&b->cargoes[e], 0, i) + behind);
-    const ft_location own = at_device(w->run, w->device, known_state(w->run, stage, param));
+    const ft_location own = at_device(w->run, w->device, known_state(w->run, seat, param));
     return copy_on(w->compute, sends ? passed : own, sends ? own : passed,
                    ft_blueprint_state_bytes(b, param), err);
 }
@@ -375,16 +374,15 @@ static ft_status copy_state(worker *w, int e, int i, int device, char *slot, boo
 static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    for (int i = 0; i < stage->n_out_edges[FT_ACT_UPDATE]; i++) {
-        int e = stage->out_edges[FT_ACT_UPDATE][i], to = b->stages[b->edges[e].to].device;
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    for (int i = 0; i < seat->n_out_edges[FT_ACT_UPDATE]; i++) {
+        int e = seat->out_edges[FT_ACT_UPDATE][i], to = b->seats[b->edges[e].to].device;
         const ft_cargo *c = &b->cargoes[e];
         char *slot = slot_of(w->run, e, a);
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
-            FT_TRY(
-                copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
-                        at_device(w->run, w->device, w->run->stages[a->stage].params[c->items[k]]),
-                        ft_spec_bytes(&b->params[c->items[k]].spec), err));
+            FT_TRY(copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
+                           at_device(w->run, w->device, w->run->seats[a->seat].params[c->items[k]]),
+                           ft_spec_bytes(&b->params[c->items[k]].spec), err));
             if (ft_blueprint_with_state(b, e)) FT_TRY(copy_state(w, e, k, to, slot, true, err));
         }
     }
@@ -394,35 +392,35 @@ static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
 ft_status do_update(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
     double norm, clip = b->options.clip, loss_scale = batch_of(w->run, a->batch)->loss_scale;
     FT_TRY(global_norm(w, a, &norm, err));
     norm /= loss_scale;
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;
     scale /= (float)loss_scale;
     bool updates = may_update(w, a);
-    FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_OWNED, err));
+    FT_TRY(keep_version(w, a->seat, FT_WEIGHTS_OWNED, err));
     if (updates) FT_TRY(update_params(w, a, scale, err));
-    if (updates && stage->attenuates) FT_TRY(note_steps(w, a, err));
-    for (int i = 0; updates && i < stage->n_params; i++)
-        if (stage->params[i].owned && b->params[stage->params[i].param].n_terms)
-            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
+    if (updates && seat->attenuates) FT_TRY(note_steps(w, a, err));
+    for (int i = 0; updates && i < seat->n_params; i++)
+        if (seat->params[i].owned && b->params[seat->params[i].param].n_terms)
+            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param, err));
     FT_TRY(send_weights(w, a, err));
-    if (a->stage == b->norm_stage) batch_of(w->run, a->batch)->norm = norm;
+    if (a->seat == b->norm_seat) batch_of(w->run, a->batch)->norm = norm;
     return finish_batch(w, a, err);
 }
 
 ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    FT_TRY(keep_version(w, a->stage, FT_WEIGHTS_ADOPTED, err));
-    for (int i = 0; i < stage->n_in_edges[FT_ACT_ADOPT]; i++) {
-        int e = stage->in_edges[FT_ACT_ADOPT][i];
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    FT_TRY(keep_version(w, a->seat, FT_WEIGHTS_ADOPTED, err));
+    for (int i = 0; i < seat->n_in_edges[FT_ACT_ADOPT]; i++) {
+        int e = seat->in_edges[FT_ACT_ADOPT][i];
         const ft_cargo *c = &b->cargoes[e];
         char *slot = slot_of(w->run, e, a);
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
-            void *param = w->run->stages[a->stage].params[c->items[k]];
+            void *param = w->run->seats[a->seat].params[c->items[k]];
             int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
             FT_TRY(copy_on(w->compute, at_device(w->run, w->device, param),
                            at_device(w->run, w->device, slot + item_at(c, 0, k)), bytes, err));
@@ -430,10 +428,10 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
                 FT_TRY(copy_state(w, e, k, w->device, slot, false, err));
         }
     }
-    for (int i = 0; i < stage->n_params; i++)
-        if (stage->params[i].with_state) keep_state_copy(w, a->stage, i);
-    for (int i = 0; i < stage->n_params; i++)
-        if (!stage->params[i].owned && b->params[stage->params[i].param].n_terms)
-            FT_TRY(pack_weights(w->run, a->stage, stage->params[i].param, err));
+    for (int i = 0; i < seat->n_params; i++)
+        if (seat->params[i].with_state) keep_state_copy(w, a->seat, i);
+    for (int i = 0; i < seat->n_params; i++)
+        if (!seat->params[i].owned && b->params[seat->params[i].param].n_terms)
+            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param, err));
     return FT_OK;
 }

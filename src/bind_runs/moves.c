@@ -12,7 +12,7 @@ static int64_t (*push_bytes(lua_State *L, const ft_blueprint *b))[FT_MEMORY_CLAS
     int64_t(*bytes)[FT_MEMORY_CLASSES] = lua_newuserdata(L, (size_t)n * sizeof *bytes);
     for (int s = 0; s < n; s++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
-            const ft_unit *u = b->stages[s].units[c];
+            const ft_unit *u = b->seats[s].units[c];
             bytes[s][c] = u ? ft_place_bytes(u->bytes) : 0;
         }
     return bytes;
@@ -47,8 +47,8 @@ static const int64_t *push_staying(lua_State *L, const ft_blueprint *b)
     for (int d = 0; d < b->cut.n_devices; d++)
         bytes[d] = b->blocks[d].total - b->stays.parts[d].bytes;
     for (int s = 0; s < b->seating.n_seats; s++) {
-        const ft_stage_layout *stage = &b->stages[s];
-        if (!stage->window) bytes[stage->device] -= stage->n_slots * stage->slot_bytes;
+        const ft_seat_layout *seat = &b->seats[s];
+        if (!seat->window) bytes[seat->device] -= seat->n_slots * seat->slot_bytes;
     }
     return bytes;
 }

@@ -1,10 +1,10 @@
-/* blueprint/actions.h - how the actions of a plan meet a blueprint: its stages, slots and edges. */
+/* blueprint/actions.h - how the actions of a plan meet a blueprint: its seats, slots and edges. */
 #ifndef FT_BLUEPRINT_ACTIONS_H
 #define FT_BLUEPRINT_ACTIONS_H
 
 #include "blueprint/blueprint.h"
 
-/* All of these are asked with actions of seats (ft_seated), which are the stages of a blueprint. */
+/* All of these are asked with actions of seats (ft_seated). */
 
 /* The number of the action's micro-batch or batch among those that pass through slots of the edge.
  */

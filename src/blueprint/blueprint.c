@@ -46,7 +46,7 @@ static ft_status own_hypers(const ft_blueprint *b, int p, double decay, const do
     return FT_OK;
 }
 
-/* What parameters have of their own. Those of stages with late weights are kept ahead, by an
+/* What parameters have of their own. Those of seats with late weights are kept ahead, by an
  * optimizer that can. */
 static ft_status assign_hypers(ft_blueprint *b, const ft_blueprint_options *o, ft_error *err)
 {
@@ -59,7 +59,7 @@ static ft_status assign_hypers(ft_blueprint *b, const ft_blueprint_options *o, f
             return ft_fail(err, FT_INVALID,
                            "'%s': its rate is multiplied by %g, expected 0 or more", info->name,
                            info->rate_factor);
-        info->ahead = ft_blueprint_ahead(b, b->stages[info->owner].origin);
+        info->ahead = ft_blueprint_ahead(b, b->seats[info->owner].stage);
     }
     return FT_OK;
 }
@@ -121,16 +121,16 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
     return FT_OK;
 }
 
-/* Notes whose reduces an action of the stage waits for. */
+/* Notes whose reduces an action of the seat waits for. */
 static void note_reduced(const ft_blueprint *b, int to, ft_action_kind kind, int *waited_by)
 {
-    const ft_stage_layout *stage = &b->stages[to];
-    for (int i = 0; i < stage->n_in_edges[kind]; i++)
-        waited_by[b->edges[stage->in_edges[kind][i]].from] = to;
+    const ft_seat_layout *seat = &b->seats[to];
+    for (int i = 0; i < seat->n_in_edges[kind]; i++)
+        waited_by[b->edges[seat->in_edges[kind][i]].from] = to;
 }
 
-/* Two stages of which the second updates without the norms of the first, the first such one.
- * waited_by: room for a number of each stage. */
+/* Two seats of which the second updates without the norms of the first, the first such one.
+ * waited_by: room for a number of each seat. */
 static bool find_hasty(const ft_blueprint *b, bool may_be_late, int *waited_by, int *from, int *to)
 {
     int n = b->seating.n_seats;
@@ -148,7 +148,7 @@ static bool find_hasty(const ft_blueprint *b, bool may_be_late, int *waited_by, 
     return *from < n;
 }
 
-/* Norms serve the clipping of late updates alone; where stages update together they are shown. */
+/* Norms serve the clipping of late updates alone; where seats update together they are shown. */
 static ft_status check_clipping(ft_blueprint *b, ft_error *err)
 {
     int from = 0, to = 0, *waited_by = ft_arena_array(b->arena, b->seating.n_seats, sizeof(int));
@@ -157,20 +157,19 @@ static ft_status check_clipping(ft_blueprint *b, ft_error *err)
     b->together = !b->cut.forward_only && !find_hasty(b, false, waited_by, &from, &to);
     b->norms = b->together || (clips && !find_hasty(b, true, waited_by, &from, &to));
     b->squares = b->norms || (b->options.gnorm && !b->cut.forward_only);
-    b->norm_stage = -1;
+    b->norm_seat = -1;
     for (int s = b->seating.n_seats - 1; b->norms && s >= 0; s--)
-        if (!b->stages[s].n_in_edges[FT_ACT_TAKE_NORMS]) b->norm_stage = s;
+        if (!b->seats[s].n_in_edges[FT_ACT_TAKE_NORMS]) b->norm_seat = s;
     if (!clips || b->norms) return FT_OK;
     return ft_fail(err, FT_INVALID,
                    "clipping goes by the norm of all gradients, but in this plan ('%s') stage %d "
                    "updates without those of stage %d: expected an edge R%d>U%d, or R%d>N%d and N "
                    "actions, as of every two stages",
-                   b->plan.schedule, b->stages[to].origin, b->stages[from].origin,
-                   b->stages[from].origin, b->stages[to].origin, b->stages[from].origin,
-                   b->stages[to].origin);
+                   b->plan.schedule, b->seats[to].stage, b->seats[from].stage, b->seats[from].stage,
+                   b->seats[to].stage, b->seats[from].stage, b->seats[to].stage);
 }
 
-/* Norms of a batch are there until every stage has taken them. */
+/* Norms of a batch are there until every seat has taken them. */
 static void count_norm_slots(ft_blueprint *b)
 {
     b->norm_slots = b->batch_slots;
@@ -245,10 +244,10 @@ ft_status ft_blueprint_new(ft_blueprint **out, const ft_blueprint_options *optio
 void ft_blueprint_free(ft_blueprint *b)
 {
     if (!b) return;
-    for (int s = 0; b->stages && s < b->seating.n_seats; s++)
+    for (int s = 0; b->seats && s < b->seating.n_seats; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++)
-            for (int i = 0; b->stages[s].programs[k] && i < b->cut.n_graphs; i++)
-                ft_program_free(b->stages[s].programs[k][i]);
+            for (int i = 0; b->seats[s].programs[k] && i < b->cut.n_graphs; i++)
+                ft_program_free(b->seats[s].programs[k][i]);
     ft_blueprint_free(b->evaluation);
     ft_arena_free(b->arena);
 }
@@ -273,7 +272,7 @@ double ft_blueprint_ahead(const ft_blueprint *b, int stage)
 
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *b, int stage)
 {
-    return b->stages[b->seating.of[stage].first].slot_bytes;
+    return b->seats[b->seating.of[stage].first].slot_bytes;
 }
 
 double ft_blueprint_traffic(const ft_blueprint *b, int edge, double *messages)

@@ -1,6 +1,6 @@
 /* blueprint/blueprint.h - everything decided before a run.
  *
- * Pure: a graph, a cut into stages and a plan in; out come stages, the edges between them, what all
+ * Pure: a graph, a cut into stages and a plan in; out come seats, the edges between them, what all
  * of it costs, and the place of every byte on every device. It needs no weights and allocates no
  * device memory, so it also serves for planning on hardware that is not there.
  *
@@ -129,8 +129,7 @@ const ft_stage_costs *ft_blueprint_costs(const ft_blueprint *blueprint);
 /* Bytes that a micro-batch in flight holds in a stage: what its forward leaves for its backward. */
 int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
 /* Bytes that pass along an edge of the plan in a batch, between all replicas, and in how many
- * pieces.
- */
+ * pieces. */
 double ft_blueprint_traffic(const ft_blueprint *blueprint, int edge, double *messages);
 /* What transfers pass over in a simulation; NULL when the options have no machine. */
 const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
@@ -152,43 +151,44 @@ double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
  *
  * Transparent and read-only, for the engine. Offsets are in bytes, in the block of a device. */
 
-/* A parameter as one stage sees it. */
-typedef struct ft_stage_param {
+/* A parameter as one seat sees it. */
+typedef struct ft_seat_param {
     int param;
-    bool owned;       /* this stage updates it */
-    bool replica;     /* this stage has its own copy of what another owns: on another device, or
+    bool owned;       /* this seat updates it */
+    bool replica;     /* this seat has its own copy of what another owns: on another device, or
                          where older versions are kept */
-    int64_t at;       /* in the stage's device block; of evaluation: in its unit, where training
+    int64_t at;       /* in the seat's device block; of evaluation: in its unit, where training
                          moves it, else -1 */
     int64_t old_at;   /* in a slot of older or predicted versions; -1: there are none */
     int64_t mark_at;  /* in a mark; -1: not there */
-    bool with_state;  /* another replica of the stage owns it, and this one knows its optimizer's
+    bool with_state;  /* another replica of its stage owns it, and this one knows its optimizer's
                          state too: for predictions and gaps */
-    int64_t state_at; /* that state, in the stage's device block */
-    int trained;      /* evaluation: the stage of training whose memory it is read in */
-} ft_stage_param;
+    int64_t state_at; /* that state, in the seat's device block */
+    int trained;      /* evaluation: the seat of training whose memory it is read in */
+} ft_seat_param;
 
-typedef struct ft_stage_layout {
+/* A replica of a stage, on its device (plan/shares.h). */
+typedef struct ft_seat_layout {
     int device;
-    int origin, replica;            /* the stage of the plan; which of its replicas */
+    int stage, replica;             /* of the plan; which of its replicas */
     bool sums_loss;                 /* makes the loss, or a replica's share of it */
     ft_unit *const *units;          /* by class, as in the stays. Offsets of a class that moves are
                                        from the begin of its unit */
     const ft_stage **cut;           /* by bucket */
-    ft_action_kind last;            /* after which nothing of a micro-batch is left in the stage */
+    ft_action_kind last;            /* after which nothing of a micro-batch is left in the seat */
     const int *nodes[FT_ACT_COUNT]; /* by kind of action that computes: what it runs; else NULL */
     int n_nodes[FT_ACT_COUNT];
     ft_program **programs[FT_ACT_COUNT]; /* likewise, by bucket */
     int n_params;
-    ft_stage_param *params;
+    ft_seat_param *params;
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
     int n_packs;
     ft_pack *packs;
     int64_t *pack_old_at; /* as old_at of its parameter */
-    int64_t *pack_at;     /* evaluation: the number of the same copy in a stage of training */
-    int *pack_stage;      /* evaluation: that stage */
+    int64_t *pack_at;     /* evaluation: the number of the same copy in a seat of training */
+    int *pack_seat;       /* evaluation: that seat */
     int64_t *pack_visit; /* evaluation: where it is in its unit, where training moves it; else -1 */
-    ft_place **places;   /* by bucket, by value: where values live in this stage */
+    ft_place **places;   /* by bucket, by value: where values live in this seat */
     int n_bound;         /* values that an action reads or writes in slots of edges, at most */
     int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
     int64_t slot_bytes;   /* the place of the largest */
@@ -208,17 +208,17 @@ typedef struct ft_stage_layout {
     bool predicts;         /* it has P actions */
     bool attenuates;       /* it has A actions, and how large steps are in its optimizer's state */
     bool reads_old; /* forwards or backwards may read older weights: packed copies are kept */
-    int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this stage's action */
+    int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this seat's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
-} ft_stage_layout;
+} ft_seat_layout;
 
-/* A value that an evaluation hands out, as one replica of its stage makes it. */
+/* A value that an evaluation hands out, as one seat makes it. */
 typedef struct ft_output_layout {
     const char *name;
     ft_value_id value;
-    int stage;          /* that makes it */
+    int seat;           /* that makes it */
     int micros;         /* that it has of a batch */
-    int64_t at;         /* of batch slot 0, in the block of that stage's device */
+    int64_t at;         /* of batch slot 0, in the block of that seat's device */
     int64_t slot_bytes; /* the place of its micro-batches of a batch, of the largest bucket */
 } ft_output_layout;
 
@@ -226,7 +226,7 @@ typedef struct ft_param_layout {
     const char *name;
     int trained; /* its number in training; evaluation alone */
     ft_spec spec;
-    int owner;        /* stage here: one replica */
+    int owner;        /* seat */
     int64_t at;       /* in the owner's device block */
     int64_t state_at; /* optimizer state, there too */
     int n_terms;
@@ -240,7 +240,7 @@ typedef struct ft_param_layout {
 typedef struct ft_block_layout {
     int64_t begin[FT_MEMORY_CLASSES], bytes[FT_MEMORY_CLASSES]; /* without units */
     int64_t total;                                              /* with the part of the stays */
-    int64_t *input_at; /* by input: offset in a batch slot, micro-batches contiguous; -1: no stage
+    int64_t *input_at; /* by input: offset in a batch slot, micro-batches contiguous; -1: no seat
                           here reads it */
     int64_t batch_slot_bytes, batch_at;
 } ft_block_layout;
@@ -253,10 +253,10 @@ struct ft_blueprint {
     int n_params, n_inputs, n_terms;
     ft_param_layout *params;
     int *term_stage;    /* by term: of the plan */
-    ft_seating seating; /* of the plan's stages: of every replica of one there is a stage here */
-    ft_stage_layout *stages; /* by seat */
+    ft_seating seating; /* of the plan's stages */
+    ft_seat_layout *seats;
     int n_edges;
-    ft_edge *edges;    /* between stages here, in the order of the plan's */
+    ft_edge *edges;    /* between seats, in the order of the plan's */
     ft_cargo *cargoes; /* by edge */
     int n_plan_edges;
     ft_edge *plan_edges;
@@ -269,13 +269,13 @@ struct ft_blueprint {
     int batch_slots;      /* batches that are in memory at once */
     int64_t *input_bytes; /* by bucket, then input: of one micro-batch */
     ft_value_id loss;
-    bool together;              /* no stage updates before all have reduced */
+    bool together;              /* no seat updates before all have reduced */
     bool norms;                 /* updates know norms of all gradients: those of the batch, where
                                    they are together, else some of earlier ones */
     bool squares;               /* reduces leave squared norms: for updates, or for results */
     int norm_slots;             /* batches whose norms are kept */
-    int norm_stage;             /* the first whose updates know all norms of their batch; -1: none
-                                   does */
+    int norm_seat;              /* the first whose updates know all norms of their batch; -1: none
+                                    does */
     ft_plan plan;               /* the one of the options, with edges and memory as they are here */
     ft_blueprint *evaluation;   /* of training: may be NULL */
     const ft_blueprint *trains; /* of evaluation: what it belongs to; NULL in training */

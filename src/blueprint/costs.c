@@ -34,14 +34,14 @@ static const ft_work_costs *costs_of(const ft_blueprint *b, int device)
 /* What an action of the kind computes. Forward nodes in a backward are run again. */
 static double sum_nodes(const ft_blueprint *b, int s, ft_action_kind kind)
 {
-    const ft_work_costs *costs = costs_of(b, b->stages[s].device);
+    const ft_work_costs *costs = costs_of(b, b->seats[s].device);
     const ft_graph *g = b->cut.graphs[b->cut.n_graphs - 1];
-    const int *nodes = b->stages[s].nodes[kind];
+    const int *nodes = b->seats[s].nodes[kind];
     double ns = 0;
-    for (int i = 0; i < b->stages[s].n_nodes[kind]; i++) {
+    for (int i = 0; i < b->seats[s].n_nodes[kind]; i++) {
         bool again = kind != FT_ACT_FORWARD && nodes[i] < ft_graph_n_forward(g);
         if (!costs)
-            ns += ft_node_time_ns(g, nodes[i], &b->cut.devices[b->stages[s].device]);
+            ns += ft_node_time_ns(g, nodes[i], &b->cut.devices[b->seats[s].device]);
         else
             ns += again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
                                                : costs->node_ns[nodes[i]];
@@ -69,58 +69,58 @@ static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
         bool by_rows = ft_blueprint_by_rows(b, p->terms[t]);
         int stage = b->term_stage[p->terms[t]], n = b->seating.of[stage].n;
         if (by_rows)
-            walked += n - (stage == b->stages[p->owner].origin);
+            walked += n - (stage == b->seats[p->owner].stage);
         else
             whole += n;
     }
     return (double)ft_spec_bytes(&p->spec) * (3 * (whole > 0 ? whole - 1 : 0) + walked);
 }
 
-/* Of the weights that change whose steps the stage knows: those are kept, predicted and compared.
+/* Of the weights that change whose steps the seat knows: those are kept, predicted and compared.
  */
 static double known_bytes(const ft_blueprint *b, int s)
 {
     double bytes = 0;
-    for (int i = 0; i < b->stages[s].n_params; i++) {
-        const ft_param_layout *p = &b->params[b->stages[s].params[i].param];
-        bool knows = b->stages[s].params[i].owned || b->stages[s].params[i].with_state;
+    for (int i = 0; i < b->seats[s].n_params; i++) {
+        const ft_param_layout *p = &b->params[b->seats[s].params[i].param];
+        bool knows = b->seats[s].params[i].owned || b->seats[s].params[i].with_state;
         if (knows && p->n_terms) bytes += (double)ft_spec_bytes(&p->spec);
     }
     return bytes;
 }
 
-/* Of a weight that the stage takes over, with what comes with it. */
-static double taken_bytes(const ft_blueprint *b, const ft_stage_param *p)
+/* Of a weight that the seat takes over, with what comes with it. */
+static double taken_bytes(const ft_blueprint *b, const ft_seat_param *p)
 {
     double bytes = (double)ft_spec_bytes(&b->params[p->param].spec);
     return bytes + (p->with_state ? (double)ft_blueprint_state_bytes(b, p->param) : 0);
 }
 
-/* Terms that the stage sends before any sum is made: read and written. */
+/* Terms that the seat sends before any sum is made: read and written. */
 static double exchange_ns(const ft_blueprint *b, int s)
 {
-    const ft_stage_layout *stage = &b->stages[s];
+    const ft_seat_layout *seat = &b->seats[s];
     double bytes = 0;
-    for (int i = 0; i < stage->n_out_edges[FT_ACT_EXCHANGE]; i++)
-        bytes += (double)b->edges[stage->out_edges[FT_ACT_EXCHANGE][i]].bytes;
-    return traffic_ns(2 * bytes, &b->cut.devices[stage->device]);
+    for (int i = 0; i < seat->n_out_edges[FT_ACT_EXCHANGE]; i++)
+        bytes += (double)b->edges[seat->out_edges[FT_ACT_EXCHANGE][i]].bytes;
+    return traffic_ns(2 * bytes, &b->cut.devices[seat->device]);
 }
 
-/* Modelled: bytes that reduce, update and adopt move, per stage. */
+/* Modelled: bytes that reduce, update and adopt move, per seat. */
 static void model_steps(const ft_blueprint *b, int s, double *reduce, double *update, double *adopt)
 {
-    const ft_stage_layout *stage = &b->stages[s];
-    const ft_device *device = &b->cut.devices[stage->device];
+    const ft_seat_layout *seat = &b->seats[s];
+    const ft_device *device = &b->cut.devices[seat->device];
     double owned = 0, summed = 0, replicas = 0;
-    for (int i = 0; i < stage->n_params; i++) {
-        const ft_param_layout *p = &b->params[stage->params[i].param];
+    for (int i = 0; i < seat->n_params; i++) {
+        const ft_param_layout *p = &b->params[seat->params[i].param];
         double bytes = (double)ft_spec_bytes(&p->spec);
         if (!p->n_terms) continue;
-        if (stage->params[i].owned) {
+        if (seat->params[i].owned) {
             owned += bytes;
             summed += summed_bytes(b, p);
         }
-        if (stage->params[i].replica) replicas += taken_bytes(b, &stage->params[i]);
+        if (seat->params[i].replica) replicas += taken_bytes(b, &seat->params[i]);
     }
     if (b->squares) summed += owned;
     *reduce = traffic_ns(summed, device);
@@ -128,15 +128,15 @@ static void model_steps(const ft_blueprint *b, int s, double *reduce, double *up
     *adopt = traffic_ns(replicas * 2, device);
 }
 
-/* Packed copies belong to the update of a weight that the stage owns, else to its adoption. */
+/* Packed copies belong to the update of a weight that the seat owns, else to its adoption. */
 static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs, double *update,
                         double *adopt)
 {
-    const ft_stage_layout *stage = &b->stages[s];
+    const ft_seat_layout *seat = &b->seats[s];
     const ft_graph *g = b->cut.graphs[0];
-    for (int i = 0; i < stage->cut[0]->n_forward; i++) {
-        const ft_node *node = ft_graph_node(g, stage->cut[0]->forward[i]);
-        double ns = costs->pack_ns[stage->cut[0]->forward[i]];
+    for (int i = 0; i < seat->cut[0]->n_forward; i++) {
+        const ft_node *node = ft_graph_node(g, seat->cut[0]->forward[i]);
+        double ns = costs->pack_ns[seat->cut[0]->forward[i]];
         if (ns <= 0 || !node->op->pack_input) continue;
         const ft_value *weight = ft_graph_value(g, node->in[node->op->pack_input - 1]);
         const ft_param_layout *p =
@@ -151,25 +151,25 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
 static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs, double *reduce,
                         double *update, double *adopt)
 {
-    const ft_stage_layout *stage = &b->stages[s];
+    const ft_seat_layout *seat = &b->seats[s];
     double summed = 0, replicas = 0;
     *reduce = *update = *adopt = 0;
-    for (int i = 0; i < stage->n_params; i++) {
-        int number = stage->params[i].param;
+    for (int i = 0; i < seat->n_params; i++) {
+        int number = seat->params[i].param;
         const ft_param_layout *p = &b->params[number];
         if (!p->n_terms) continue;
-        if (stage->params[i].replica) replicas += taken_bytes(b, &stage->params[i]);
-        if (!stage->params[i].owned) continue;
+        if (seat->params[i].replica) replicas += taken_bytes(b, &seat->params[i]);
+        if (!seat->params[i].owned) continue;
         *update += costs->update_ns[number];
         summed += summed_bytes(b, p);
         if (b->squares) *reduce += costs->norm_ns[number];
     }
-    *reduce += traffic_ns(summed, &b->cut.devices[stage->device]);
-    *adopt += traffic_ns(replicas * 2, &b->cut.devices[stage->device]);
+    *reduce += traffic_ns(summed, &b->cut.devices[seat->device]);
+    *adopt += traffic_ns(replicas * 2, &b->cut.devices[seat->device]);
     price_packs(b, s, costs, update, adopt);
 }
 
-/* Whether another edge here, of the same one of the plan, ends at that stage too: one of them has
+/* Whether another edge here, of the same one of the plan, ends at that seat too: one of them has
  * each micro-batch. */
 static bool is_counted(const ft_blueprint *b, int e, int end)
 {
@@ -180,14 +180,14 @@ static bool is_counted(const ft_blueprint *b, int e, int end)
     return false;
 }
 
-/* Whether the stage has the value in a place of its own, from one action to a later one. */
-static bool has_kept(const ft_stage_layout *stage, ft_value_id v)
+/* Whether the seat has the value in a place of its own, from one action to a later one. */
+static bool has_kept(const ft_seat_layout *seat, ft_value_id v)
 {
-    const ft_stage *cut = stage->cut[0];
+    const ft_stage *cut = seat->cut[0];
     for (int i = 0; i < cut->n_saved; i++)
         if (cut->saved[i] == v) return true;
-    for (int i = 0; i < stage->n_held; i++)
-        if (stage->held[i] == v) return true;
+    for (int i = 0; i < seat->n_held; i++)
+        if (seat->held[i] == v) return true;
     return false;
 }
 
@@ -196,12 +196,12 @@ static bool has_kept(const ft_stage_layout *stage, ft_value_id v)
 static double copied_bytes(const ft_blueprint *b, int e, bool sends)
 {
     const ft_cargo *c = &b->cargoes[e];
-    const ft_stage_layout *stage = &b->stages[sends ? b->edges[e].from : b->edges[e].to];
+    const ft_seat_layout *seat = &b->seats[sends ? b->edges[e].from : b->edges[e].to];
     const ft_graph *g = b->cut.graphs[b->cut.n_graphs - 1];
     bool all = sends && !blueprint_makes_in_row(b, e);
     double bytes = 0;
     for (int i = 0; i < c->n; i++)
-        if (all || has_kept(stage, c->items[i]))
+        if (all || has_kept(seat, c->items[i]))
             bytes += (double)ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
     return bytes;
 }
@@ -216,7 +216,7 @@ static void price_copies(const ft_blueprint *b, double *const *rows)
         const ft_action_kind kinds[] = {edge->from_kind, edge->to_kind};
         for (int i = 0; i < 2; i++) {
             if (is_counted(b, e, i)) continue;
-            const ft_work_costs *costs = costs_of(b, b->stages[ends[i]].device);
+            const ft_work_costs *costs = costs_of(b, b->seats[ends[i]].device);
             if (costs)
                 rows[kinds[i]][ends[i]] += 1e9 * copied_bytes(b, e, !i) / costs->copy_bytes_per_s;
         }
@@ -226,7 +226,7 @@ static void price_copies(const ft_blueprint *b, double *const *rows)
 /* Without a machine. */
 static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
 {
-    int from = b->stages[edge->from].device, to = b->stages[edge->to].device;
+    int from = b->seats[edge->from].device, to = b->seats[edge->to].device;
     const ft_device *device = &b->cut.devices[to];
     if (from == to) return 0;
     if (costs_of(b, to)) return costs_of(b, to)->handoff_ns;
@@ -235,7 +235,7 @@ static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
 
 static double price_way(const ft_blueprint *b, const ft_roads *roads, const ft_edge *edge)
 {
-    const ft_way *w = ft_roads_way(roads, b->stages[edge->from].device, b->stages[edge->to].device);
+    const ft_way *w = ft_roads_way(roads, b->seats[edge->from].device, b->seats[edge->to].device);
     return (double)ft_roads_latency_ns(roads, w, edge->bytes) +
            (double)edge->bytes * w->ns_per_byte;
 }
@@ -260,22 +260,22 @@ static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error 
 static void join_replicas(const ft_blueprint *b, const double *here, double *out)
 {
     for (int s = 0; s < b->seating.n_seats; s++) {
-        double *most = &out[b->stages[s].origin];
+        double *most = &out[b->seats[s].stage];
         if (here[s] > *most) *most = here[s];
     }
 }
 
-static void price_stage(const ft_blueprint *b, int s, double *const *rows)
+static void price_seat(const ft_blueprint *b, int s, double *const *rows)
 {
-    const ft_work_costs *costs = costs_of(b, b->stages[s].device);
-    const ft_device *device = &b->cut.devices[b->stages[s].device];
+    const ft_work_costs *costs = costs_of(b, b->seats[s].device);
+    const ft_device *device = &b->cut.devices[b->seats[s].device];
     double *reduce = &rows[FT_ACT_REDUCE][s], *update = &rows[FT_ACT_UPDATE][s];
     double *adopt = &rows[FT_ACT_ADOPT][s];
     if (costs)
         price_steps(b, s, costs, reduce, update, adopt);
     else
         model_steps(b, s, reduce, update, adopt);
-    if (b->plan.versions && b->plan.versions[b->stages[s].origin] > 1)
+    if (b->plan.versions && b->plan.versions[b->seats[s].stage] > 1)
         *update += traffic_ns(2 * known_bytes(b, s), device);
     /* weights and two parts of state are read; weights, older ones, the size of steps */
     rows[FT_ACT_PREDICT][s] = traffic_ns(4 * known_bytes(b, s), device);
@@ -303,18 +303,18 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
         FT_ACT_PREDICT,   FT_ACT_REDUCE,   FT_ACT_UPDATE,         FT_ACT_ADOPT,
         FT_ACT_ATTENUATE, FT_ACT_EXCHANGE};
     enum { KINDS = sizeof kinds / sizeof *kinds };
-    int n = b->seating.n_seats, n_origins = b->seating.n_stages;
+    int n = b->seating.n_seats, n_stages = b->seating.n_stages;
     double *here[FT_ACT_COUNT] = {NULL}, *rows[FT_ACT_COUNT] = {NULL};
-    double *times = ft_arena_array(b->arena, KINDS * (int64_t)(n + n_origins), sizeof(double));
+    double *times = ft_arena_array(b->arena, KINDS * (int64_t)(n + n_stages), sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof(double));
     if (!times || !transfer) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
     FT_TRY(note_copies(b, err));
     for (int k = 0; k < KINDS; k++) {
         here[kinds[k]] = times + (int64_t)k * n;
-        rows[kinds[k]] = times + (int64_t)KINDS * n + (int64_t)k * n_origins;
+        rows[kinds[k]] = times + (int64_t)KINDS * n + (int64_t)k * n_stages;
         for (int s = 0; s < n; s++) here[kinds[k]][s] = sum_nodes(b, s, kinds[k]);
     }
-    for (int s = 0; s < n; s++) price_stage(b, s, here);
+    for (int s = 0; s < n; s++) price_seat(b, s, here);
     price_copies(b, here);
     for (int s = 0; s < n; s++)
         here[FT_ACT_BACKWARD][s] +=

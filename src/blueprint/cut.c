@@ -120,24 +120,24 @@ static ft_status seat(ft_blueprint *b, ft_error *err)
     return ft_seating_new(&b->seating, b->arena, &q, err);
 }
 
-/* Of every replica a stage. */
-static ft_status lay_stages(ft_blueprint *b, ft_error *err)
+/* A layout for every replica. */
+static ft_status lay_seats(ft_blueprint *b, ft_error *err)
 {
     const ft_cut *o = &b->cut;
     const ft_seating *all = &b->seating;
-    b->stages = ft_arena_array(b->arena, all->n_seats, sizeof *b->stages);
-    if (!b->stages) return no_memory(err);
+    b->seats = ft_arena_array(b->arena, all->n_seats, sizeof *b->seats);
+    if (!b->seats) return no_memory(err);
     for (int s = 0; s < all->n_seats; s++) {
-        ft_stage_layout *stage = &b->stages[s];
-        stage->origin = all->seat_stage[s];
-        stage->replica = s - all->of[stage->origin].first;
-        stage->device = all->seat_device[s];
-        stage->splits = o->splits[stage->origin];
-        stage->predicts = o->predicts[stage->origin];
-        stage->attenuates = o->attenuates[stage->origin];
-        stage->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *stage->cut);
-        if (!stage->cut) return no_memory(err);
-        for (int i = 0; i < o->n_graphs; i++) stage->cut[i] = &b->splits[i]->stages[stage->origin];
+        ft_seat_layout *seat = &b->seats[s];
+        seat->stage = all->seat_stage[s];
+        seat->replica = s - all->of[seat->stage].first;
+        seat->device = all->seat_device[s];
+        seat->splits = o->splits[seat->stage];
+        seat->predicts = o->predicts[seat->stage];
+        seat->attenuates = o->attenuates[seat->stage];
+        seat->cut = ft_arena_array(b->arena, o->n_graphs, sizeof *seat->cut);
+        if (!seat->cut) return no_memory(err);
+        for (int i = 0; i < o->n_graphs; i++) seat->cut[i] = &b->splits[i]->stages[seat->stage];
     }
     return FT_OK;
 }
@@ -151,7 +151,7 @@ static ft_status cut_graphs(ft_blueprint *b, ft_error *err)
         FT_TRY(ft_graph_split(o->graphs[i], o->node_stage, o->recompute, o->n_stages, &b->splits[i],
                               err));
     FT_TRY(seat(b, err));
-    return lay_stages(b, err);
+    return lay_seats(b, err);
 }
 
 static ft_status find_loss(ft_blueprint *b, ft_error *err)
@@ -161,8 +161,7 @@ static ft_status find_loss(ft_blueprint *b, ft_error *err)
     if (b->loss == FT_NO_VALUE || ft_graph_value(g, b->loss)->spec.shape.n_dims != 0)
         return ft_fail(err, FT_INVALID, "the graph has no scalar output named 'loss'");
     int stage = b->splits[0]->node_stage[ft_graph_value(g, b->loss)->source];
-    for (int s = 0; s < b->seating.n_seats; s++)
-        b->stages[s].sums_loss = b->stages[s].origin == stage;
+    for (int s = 0; s < b->seating.n_seats; s++) b->seats[s].sums_loss = b->seats[s].stage == stage;
     return FT_OK;
 }
 

@@ -1,6 +1,6 @@
-/* blueprint/edges.c - what passes between stages.
+/* blueprint/edges.c - what passes between seats.
  *
- * An edge here joins two stages of the blueprint, so one replica with one replica. An edge of the
+ * An edge here joins two seats, so one replica with one replica. An edge of the
  * plan, which joins stages of the plan, stands for all of them that pass something: of values those
  * with micro-batches in common, of gradient terms and weights those of which one owns what the
  * other has. */
@@ -21,18 +21,18 @@ static bool same_ends(const ft_edge *a, const ft_edge *b)
            a->to_kind == b->to_kind;
 }
 
-/* Edges by the stage that they begin in: of every stage the newest, and by edge the one before it;
- * -1: none. */
+/* Edges by the end that they begin in: of every one the newest, and by edge the one before it; -1:
+ * none. */
 typedef struct by_maker {
     int *newest, *before;
 } by_maker;
 
-static ft_status open_index(by_maker *x, ft_arena *arena, int n_stages, int n_edges, ft_error *err)
+static ft_status open_index(by_maker *x, ft_arena *arena, int n_ends, int n_edges, ft_error *err)
 {
-    x->newest = ft_arena_array(arena, n_stages + 1, sizeof(int));
+    x->newest = ft_arena_array(arena, n_ends + 1, sizeof(int));
     x->before = ft_arena_array(arena, n_edges + 1, sizeof(int));
     if (!x->newest || !x->before) return no_memory(err);
-    for (int s = 0; s < n_stages; s++) x->newest[s] = -1;
+    for (int s = 0; s < n_ends; s++) x->newest[s] = -1;
     return FT_OK;
 }
 
@@ -84,18 +84,18 @@ static ft_status add_item(search *q, ft_edge edge, ft_cargo_kind kind, int item,
     return FT_OK;
 }
 
-/* Of a stage, the action that passes on values of the phase. */
-static ft_action_kind kind_of(const ft_blueprint *b, int stage, ft_phase phase)
+/* Of a seat, the action that passes on values of the phase. */
+static ft_action_kind kind_of(const ft_blueprint *b, int seat, ft_phase phase)
 {
     if (phase == FT_FORWARD) return FT_ACT_FORWARD;
-    return b->stages[stage].splits ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
+    return b->seats[seat].splits ? FT_ACT_BACKWARD_INPUT : FT_ACT_BACKWARD;
 }
 
 /* Whether some micro-batch passes from one to the other. */
 static bool meet(const ft_blueprint *b, int from, int to)
 {
-    const ft_stage_layout *x = &b->stages[from], *y = &b->stages[to];
-    const ft_stage_share *of_x = &b->seating.of[x->origin], *of_y = &b->seating.of[y->origin];
+    const ft_seat_layout *x = &b->seats[from], *y = &b->seats[to];
+    const ft_stage_share *of_x = &b->seating.of[x->stage], *of_y = &b->seating.of[y->stage];
     for (int i = 0; i < of_x->per_batch; i++)
         if (ft_share_replica(of_y, ft_share_index(of_x, x->replica, i)) == y->replica) return true;
     return false;
@@ -121,9 +121,9 @@ static ft_status add_value_edges(search *q, ft_error *err)
     return FT_OK;
 }
 
-static bool is_replicated(const ft_blueprint *b, int stage)
+static bool is_replicated(const ft_blueprint *b, int seat)
 {
-    return b->seating.of[b->stages[stage].origin].n > 1;
+    return b->seating.of[b->seats[seat].stage].n > 1;
 }
 
 /* Every replica with a term sends it to the owner. Where one of the two is a replica it does so in
@@ -151,8 +151,8 @@ static ft_status add_weight_edges(search *q, ft_error *err)
 {
     const ft_blueprint *b = q->b;
     for (int s = 0; s < b->seating.n_seats; s++)
-        for (int i = 0; i < b->stages[s].n_params; i++) {
-            const ft_stage_param *p = &b->stages[s].params[i];
+        for (int i = 0; i < b->seats[s].n_params; i++) {
+            const ft_seat_param *p = &b->seats[s].params[i];
             if (p->owned || (p->replica && !b->params[p->param].n_terms)) continue;
             int owner = b->params[p->param].owner;
             ft_edge edge = {
@@ -172,7 +172,7 @@ static ft_status add_norm_edges(search *q, ft_error *err)
     blueprint_find_depths(b, depth);
     for (int s = 0; s < b->seating.n_seats; s++)
         for (int t = 0; t < b->seating.n_seats; t++) {
-            bool late = !b->cut.together && depth[b->stages[s].origin] > depth[b->stages[t].origin];
+            bool late = !b->cut.together && depth[b->seats[s].stage] > depth[b->seats[t].stage];
             ft_edge edge = {.from = s,
                             .to = t,
                             .from_kind = FT_ACT_REDUCE,
@@ -225,8 +225,8 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
 static ft_edge in_plan(const ft_blueprint *b, const ft_edge *edge)
 {
     ft_edge e = *edge;
-    e.from = b->stages[edge->from].origin;
-    e.to = b->stages[edge->to].origin;
+    e.from = b->seats[edge->from].stage;
+    e.to = b->seats[edge->to].stage;
     return e;
 }
 
@@ -295,12 +295,12 @@ static void choose_slots(ft_blueprint *b, const int *depth)
 ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 {
     for (int s = 0; s < b->seating.n_seats; s++) {
-        memset(b->stages[s].n_in_edges, 0, sizeof b->stages[s].n_in_edges);
-        memset(b->stages[s].n_out_edges, 0, sizeof b->stages[s].n_out_edges);
+        memset(b->seats[s].n_in_edges, 0, sizeof b->seats[s].n_in_edges);
+        memset(b->seats[s].n_out_edges, 0, sizeof b->seats[s].n_out_edges);
     }
     for (int e = 0; e < b->n_edges; e++) {
         const ft_edge *edge = &b->edges[e];
-        ft_stage_layout *from = &b->stages[edge->from], *to = &b->stages[edge->to];
+        ft_seat_layout *from = &b->seats[edge->from], *to = &b->seats[edge->to];
         int **out = &from->out_edges[edge->from_kind], *n_out = from->n_out_edges + edge->from_kind;
         int **in = &to->in_edges[edge->to_kind], *n_in = to->n_in_edges + edge->to_kind;
         *out = ft_arena_room(b->arena, *out, *n_out, sizeof **out);
@@ -372,7 +372,7 @@ static ft_status find_rows(ft_blueprint *b, ft_error *err)
     FT_TRY(ft_plan_holds(&b->plan, sent, received, err));
     for (int e = 0; e < b->n_edges; e++) {
         ft_cargo *c = &b->cargoes[e];
-        int from = b->stages[b->edges[e].from].device, to = b->stages[b->edges[e].to].device;
+        int from = b->seats[b->edges[e].from].device, to = b->seats[b->edges[e].to].device;
         c->rows[FT_ROW_MADE] = (ft_row){.n = sent[c->edge], .device = from};
         c->rows[FT_ROW_EDGE] = (ft_row){.n = b->edges[e].slots, .device = to};
         c->rows[FT_ROW_USED] = (ft_row){.n = received[c->edge], .device = to};
@@ -479,16 +479,16 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->plan.edges = b->plan_edges;
     b->plan.arena = NULL; /* the rest is the other's */
     for (int s = 0; s < b->seating.n_seats; s++)
-        b->stages[s].last = ft_plan_last(&b->plan, b->stages[s].origin);
+        b->seats[s].last = ft_plan_last(&b->plan, b->seats[s].stage);
     FT_TRY(blueprint_index_edges(b, err));
     return find_rows(b, err);
 }
 
 bool blueprint_makes_in_row(const ft_blueprint *b, int e)
 {
-    const ft_stage_layout *from = &b->stages[b->edges[e].from], *to = &b->stages[b->edges[e].to];
+    const ft_seat_layout *from = &b->seats[b->edges[e].from], *to = &b->seats[b->edges[e].to];
     bool near = from->device == to->device || b->cargoes[e].rows[FT_ROW_MADE].n;
-    return near && b->seating.of[to->origin].n == 1;
+    return near && b->seating.of[to->stage].n == 1;
 }
 
 /* -- rows -------------------------------------------------------------------------------------- */
@@ -497,7 +497,7 @@ int64_t ft_blueprint_slot_index(const ft_blueprint *b, int e, const ft_action *a
 {
     ft_action user = *a; /* of the same micro-batch or batch */
     user.kind = (uint16_t)b->edges[e].to_kind;
-    user.stage = (int16_t)b->edges[e].to;
+    user.seat = (int16_t)b->edges[e].to;
     return ft_seat_index(&b->seating, &user);
 }
 
@@ -517,10 +517,10 @@ static int nth_edge(const ft_blueprint *b, const int *edges, int n, bool incomin
 /* Of an edge with an S or V, the places at its ends. */
 bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
 {
-    const ft_stage_layout *stage = &b->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
     bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
     int e = copies ? (i ? -1 : b->edge_first[a->item])
-                   : nth_edge(b, stage->in_edges[a->kind], stage->n_in_edges[a->kind], true, a, i);
+                   : nth_edge(b, seat->in_edges[a->kind], seat->n_in_edges[a->kind], true, a, i);
     if (e < 0) return false;
     ft_row_kind last = b->cargoes[e].rows[FT_ROW_USED].n ? FT_ROW_USED : FT_ROW_EDGE;
     *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_MADE
@@ -531,11 +531,10 @@ bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row
 
 bool ft_blueprint_fills(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
 {
-    const ft_stage_layout *stage = &b->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
     bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
-    int e = copies
-                ? (i ? -1 : b->edge_first[a->item])
-                : nth_edge(b, stage->out_edges[a->kind], stage->n_out_edges[a->kind], false, a, i);
+    int e = copies ? (i ? -1 : b->edge_first[a->item])
+                   : nth_edge(b, seat->out_edges[a->kind], seat->n_out_edges[a->kind], false, a, i);
     if (e < 0) return false;
     ft_row_kind first = b->cargoes[e].rows[FT_ROW_MADE].n ? FT_ROW_MADE : FT_ROW_EDGE;
     *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_EDGE

@@ -1,6 +1,6 @@
 /* blueprint/evaluation.c - evaluation with the weights of training.
  *
- * Such a blueprint is one of forwards alone. It owns no parameter: its stages read those of
+ * Such a blueprint is one of forwards alone. It owns no parameter: its seats read those of
  * training on their devices, plain and packed, where they are. It owns no memory
  * either: its activations, workspace and buffers lie where training has its own, since legs of the
  * two are never under way at once. (Forwards alone without training beside them are a blueprint
@@ -50,11 +50,11 @@ static ft_status find_trained(ft_blueprint *b, int p, ft_error *err)
     return FT_OK;
 }
 
-/* A stage of training on the device that has the parameter, or -1. */
+/* A seat of training on the device that has the parameter, or -1. */
 static int find_holder(const ft_blueprint *trains, int device, int param)
 {
     for (int s = 0; s < trains->seating.n_seats; s++)
-        if (trains->stages[s].device == device && blueprint_stage_uses(trains, s, param)) return s;
+        if (trains->seats[s].device == device && blueprint_seat_uses(trains, s, param)) return s;
     return -1;
 }
 
@@ -62,27 +62,27 @@ ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err)
 {
     for (int p = 0; p < b->n_params; p++) FT_TRY(find_trained(b, p, err));
     for (int s = 0; s < b->seating.n_seats; s++)
-        for (int i = 0; i < b->stages[s].n_params; i++) {
-            ft_stage_param *sp = &b->stages[s].params[i];
+        for (int i = 0; i < b->seats[s].n_params; i++) {
+            ft_seat_param *sp = &b->seats[s].params[i];
             const ft_param_layout *info = &b->params[sp->param];
             sp->owned = sp->replica = false;
-            sp->trained = find_holder(b->trains, b->stages[s].device, info->trained);
+            sp->trained = find_holder(b->trains, b->seats[s].device, info->trained);
             if (sp->trained < 0)
                 return ft_fail(err, FT_INVALID,
                                "evaluation uses '%s' in stage %d on device %d, where training does "
                                "not have it",
-                               info->name, s, b->stages[s].device);
+                               info->name, b->seats[s].stage, b->seats[s].device);
         }
     return FT_OK;
 }
 
 /* Finds a copy of training that is the same bytes on the same device. */
-static bool find_pack(const ft_blueprint *b, int device, const ft_pack *pack, int *stage,
+static bool find_pack(const ft_blueprint *b, int device, const ft_pack *pack, int *seat,
                       int64_t *at)
 {
     const ft_blueprint *t = b->trains;
-    for (*stage = 0; *stage < t->seating.n_seats; ++*stage) {
-        const ft_stage_layout *trained = &t->stages[*stage];
+    for (*seat = 0; *seat < t->seating.n_seats; ++*seat) {
+        const ft_seat_layout *trained = &t->seats[*seat];
         for (int k = 0; trained->device == device && k < trained->n_packs; k++) {
             *at = k;
             if (b->params[pack->param].trained == trained->packs[k].param &&
@@ -96,15 +96,14 @@ static bool find_pack(const ft_blueprint *b, int device, const ft_pack *pack, in
 /* Keeps the copies that training has, with their numbers there. */
 void blueprint_share_packs(ft_blueprint *b, int s)
 {
-    ft_stage_layout *stage = &b->stages[s];
+    ft_seat_layout *seat = &b->seats[s];
     int n = 0;
-    for (int i = 0; i < stage->n_packs; i++) {
-        if (!find_pack(b, stage->device, &stage->packs[i], &stage->pack_stage[n],
-                       &stage->pack_at[n]))
+    for (int i = 0; i < seat->n_packs; i++) {
+        if (!find_pack(b, seat->device, &seat->packs[i], &seat->pack_seat[n], &seat->pack_at[n]))
             continue;
-        stage->packs[n++] = stage->packs[i];
+        seat->packs[n++] = seat->packs[i];
     }
-    stage->n_packs = n;
+    seat->n_packs = n;
 }
 
 /* -- outputs ----------------------------------------------------------------------------------- */
@@ -126,7 +125,7 @@ ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err)
             int64_t bytes = ft_blueprint_output_bytes(b, &out, k) * out.micros;
             if (bytes > out.slot_bytes) out.slot_bytes = bytes;
         }
-        for (out.stage = of->first; out.stage < of->first + of->n; out.stage++)
+        for (out.seat = of->first; out.seat < of->first + of->n; out.seat++)
             b->outputs[b->n_outputs++] = out;
     }
     return FT_OK;

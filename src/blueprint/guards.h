@@ -10,7 +10,7 @@ typedef struct ft_guard {
     ft_memory_class class;
     int64_t at;       /* of the guard, in the device's block */
     const char *name; /* of a parameter; NULL: the class says it */
-    int stage, slot;  /* -1: of none */
+    int seat, slot;   /* -1: of none */
 } ft_guard;
 
 /* Calls visit for every place that the blueprint has (that of evaluation: of its own alone). */

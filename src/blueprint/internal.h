@@ -7,19 +7,19 @@
 
 /* cut.c: a copy of an array, of zeros when it is NULL; with room for one more. */
 void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size);
-/* The part of a blueprint that needs no plan: stages, parameters and edges. */
+/* The part of a blueprint that needs no plan: seats, parameters and edges. */
 ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err);
-/* halves.c: what every action of a stage computes; then, of a plan, slots between halves. */
+/* halves.c: what every action of a seat computes; then, of a plan, slots between halves. */
 ft_status blueprint_find_nodes(ft_blueprint *b, ft_error *err);
 void blueprint_count_held(ft_blueprint *b);
-/* owners.c: who updates which parameter; whether a stage reads one. */
+/* owners.c: who updates which parameter; whether a seat reads one. */
 ft_status blueprint_find_owners(ft_blueprint *b, ft_error *err);
-bool blueprint_stage_uses(const ft_blueprint *b, int stage, int param);
+bool blueprint_seat_uses(const ft_blueprint *b, int seat, int param);
 /* By stage of the plan: longest path to the last one over what forwards pass on. */
 void blueprint_find_depths(const ft_blueprint *b, int *depth);
 /* edges.c: edges and their cargo, from splits. */
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err);
-/* Lists every stage's edges by the kind of its actions. */
+/* Lists every seat's edges by the kind of its actions. */
 ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err);
 /* Gives the edges slots, for a plan that is yet to be made. */
 ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err);
@@ -28,11 +28,11 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
 /* Whether who makes the values of an edge can make them in the row that it fills: on its device,
  * and of every micro-batch. */
 bool blueprint_makes_in_row(const ft_blueprint *b, int edge);
-/* versions.c: whether a plan reads older weights; how many versions each stage keeps of them; where
+/* versions.c: whether a plan reads older weights; how many versions each seat keeps of them; where
  * they are in a slot. */
 bool blueprint_keeps(const ft_plan *plan);
 ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err);
-ft_status blueprint_place_versions(ft_blueprint *b, int stage, ft_error *err);
+ft_status blueprint_place_versions(ft_blueprint *b, int seat, ft_error *err);
 /* places.c: programs, places, packs, blocks; needs the plan. */
 ft_status blueprint_compile(ft_blueprint *b, ft_error *err);
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);
@@ -45,7 +45,7 @@ ft_status blueprint_build(ft_blueprint **out, const ft_blueprint_options *option
  * evaluation, its parameters and packed copies in training, and its outputs. */
 ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err);
 ft_status blueprint_find_trained(ft_blueprint *b, ft_error *err);
-void blueprint_share_packs(ft_blueprint *b, int stage);
+void blueprint_share_packs(ft_blueprint *b, int seat);
 ft_status blueprint_find_outputs(ft_blueprint *b, ft_error *err);
 /* visits.c: of evaluation beside training: its plan with loads and drops of weights that training
  * moves; then the bytes of what they bring. */

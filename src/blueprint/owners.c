@@ -15,9 +15,9 @@ static ft_status no_memory(ft_error *err)
     return ft_fail(err, FT_NOMEM, "blueprint: no memory for parameters");
 }
 
-bool blueprint_stage_uses(const ft_blueprint *b, int stage, int param)
+bool blueprint_seat_uses(const ft_blueprint *b, int seat, int param)
 {
-    const ft_stage *cut = b->stages[stage].cut[0];
+    const ft_stage *cut = b->seats[seat].cut[0];
     for (int i = 0; i < cut->n_params; i++)
         if (cut->params[i] == param) return true;
     return false;
@@ -48,7 +48,7 @@ static int find_owner(const ft_blueprint *b, int param, const int *depth)
     }
     if (owner >= 0) return owner;
     for (int s = 0; s < b->seating.n_seats; s++)
-        if (blueprint_stage_uses(b, s, param)) return b->stages[s].origin;
+        if (blueprint_seat_uses(b, s, param)) return b->seats[s].stage;
     return 0; /* used nowhere: kept and saved all the same */
 }
 
@@ -93,20 +93,19 @@ static ft_status deal_owners(ft_blueprint *b, ft_error *err)
 
 static ft_status list_params(ft_blueprint *b, int s, ft_error *err)
 {
-    ft_stage_layout *stage = &b->stages[s];
-    stage->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *stage->params);
-    if (!stage->params) return no_memory(err);
+    ft_seat_layout *seat = &b->seats[s];
+    seat->params = ft_arena_array(b->arena, b->n_params + 1, sizeof *seat->params);
+    if (!seat->params) return no_memory(err);
     for (int p = 0; p < b->n_params; p++) {
         int owner = b->params[p].owner;
-        bool changes = b->params[p].n_terms, knows = stage->predicts || stage->attenuates;
-        if (owner != s && !blueprint_stage_uses(b, s, p)) continue;
-        stage->params[stage->n_params++] =
-            (ft_stage_param){.param = p,
-                             .owned = owner == s,
-                             .replica = owner != s && ((b->cut.keeps && changes) ||
-                                                       b->stages[owner].device != stage->device),
-                             .with_state = owner != s && changes && knows &&
-                                           b->stages[owner].origin == stage->origin};
+        bool changes = b->params[p].n_terms, knows = seat->predicts || seat->attenuates;
+        if (owner != s && !blueprint_seat_uses(b, s, p)) continue;
+        seat->params[seat->n_params++] = (ft_seat_param){
+            .param = p,
+            .owned = owner == s,
+            .replica =
+                owner != s && ((b->cut.keeps && changes) || b->seats[owner].device != seat->device),
+            .with_state = owner != s && changes && knows && b->seats[owner].stage == seat->stage};
     }
     return FT_OK;
 }

@@ -2,11 +2,11 @@
  *
  * A device's block is its memory classes one after the other. Weights, gradients, optimizer state
  * and packed copies stay for the whole run, unless the plan moves them (stays/stays.h). Older
- * weights are slots, as many as the plan reads at once. Activations are slots, as many per stage as
+ * weights are slots, as many as the plan reads at once. Activations are slots, as many per seat as
  * the plan keeps micro-batches in flight; a slot holds what forward saves for backward; slots of
  * their own hold what is kept between the halves of a backward. The workspace has what the device's
  * library of products works in; the rest serves one action at a time and is as large as the largest
- * one needs. Buffers receive what other stages send. */
+ * one needs. Buffers receive what other seats send. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static ft_status no_memory(ft_error *err)
 static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
 {
     const ft_graph *g = b->cut.graphs[bucket];
-    ft_stage_layout *stage = &b->stages[s];
+    ft_seat_layout *seat = &b->seats[s];
     int n = ft_graph_n_values(g);
     ft_place *places = ft_arena_array(b->arena, n + 1, sizeof *places);
     if (!places) return no_memory(err);
@@ -34,14 +34,14 @@ static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
         if (value->kind == FT_VALUE_PARAM) places[v] = (ft_place){FT_HOME_PARAM, value->source};
     }
     int64_t at = 0;
-    for (int i = 0; i < stage->cut[bucket]->n_saved; i++) {
-        ft_value_id v = stage->cut[bucket]->saved[i];
+    for (int i = 0; i < seat->cut[bucket]->n_saved; i++) {
+        ft_value_id v = seat->cut[bucket]->saved[i];
         places[v] = (ft_place){FT_HOME_SAVED, at};
         at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, v)->spec));
     }
-    stage->saved_bytes[bucket] = at;
-    if (ft_place_bytes(at) > stage->slot_bytes) stage->slot_bytes = ft_place_bytes(at);
-    stage->places[bucket] = places;
+    seat->saved_bytes[bucket] = at;
+    if (ft_place_bytes(at) > seat->slot_bytes) seat->slot_bytes = ft_place_bytes(at);
+    seat->places[bucket] = places;
     return FT_OK;
 }
 
@@ -49,14 +49,14 @@ static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
 static void place_held(ft_blueprint *b, int s, int bucket)
 {
     const ft_graph *g = b->cut.graphs[bucket];
-    ft_stage_layout *stage = &b->stages[s];
+    ft_seat_layout *seat = &b->seats[s];
     int64_t at = 0;
-    for (int i = 0; i < stage->n_held; i++) {
-        stage->places[bucket][stage->held[i]] = (ft_place){FT_HOME_HELD, at};
-        at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, stage->held[i])->spec));
+    for (int i = 0; i < seat->n_held; i++) {
+        seat->places[bucket][seat->held[i]] = (ft_place){FT_HOME_HELD, at};
+        at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, seat->held[i])->spec));
     }
-    stage->held_bytes[bucket] = at;
-    if (ft_place_bytes(at) > stage->held_slot_bytes) stage->held_slot_bytes = ft_place_bytes(at);
+    seat->held_bytes[bucket] = at;
+    if (ft_place_bytes(at) > seat->held_slot_bytes) seat->held_slot_bytes = ft_place_bytes(at);
 }
 
 /* Values on the edges of one kind of action, into `values`; returns their number. */
@@ -70,7 +70,7 @@ static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_
     return n;
 }
 
-/* Gives numbers, from *bound on, to those values that the stage keeps nowhere: they are read or
+/* Gives numbers, from *bound on, to those values that the seat keeps nowhere: they are read or
  * written in slots of edges. */
 static void bind(ft_place *places, const ft_value_id *values, int n, int *bound)
 {
@@ -79,7 +79,7 @@ static void bind(ft_place *places, const ft_value_id *values, int n, int *bound)
             places[values[i]] = (ft_place){FT_HOME_BOUND, (*bound)++};
 }
 
-/* Other actions of the stage may have them elsewhere. */
+/* Other actions of the seat may have them elsewhere. */
 static void unbind(ft_place *places, const ft_value_id *values, int n)
 {
     for (int i = 0; i < n; i++)
@@ -91,68 +91,68 @@ static void unbind(ft_place *places, const ft_value_id *values, int n)
 static void bind_edges(ft_blueprint *b, int s, int kind, ft_place *places,
                        const ft_program_request *q)
 {
-    ft_stage_layout *stage = &b->stages[s];
+    ft_seat_layout *seat = &b->seats[s];
     int bound = 0;
     bind(places, q->arrive, q->n_arrive, &bound);
-    for (int i = 0; i < stage->n_out_edges[kind]; i++) {
-        int e = stage->out_edges[kind][i];
+    for (int i = 0; i < seat->n_out_edges[kind]; i++) {
+        int e = seat->out_edges[kind][i];
         const ft_cargo *c = &b->cargoes[e];
         if (c->kind == FT_CARGO_VALUES && blueprint_makes_in_row(b, e))
             bind(places, c->items, c->n, &bound);
     }
-    if (bound > stage->n_bound) stage->n_bound = bound;
+    if (bound > seat->n_bound) seat->n_bound = bound;
 }
 
 /* The program of one kind of action. */
 static ft_status compile_action(ft_blueprint *b, int s, int bucket, int kind, ft_error *err)
 {
-    ft_stage_layout *stage = &b->stages[s];
-    const ft_stage *cut = stage->cut[bucket];
+    ft_seat_layout *seat = &b->seats[s];
+    const ft_stage *cut = seat->cut[bucket];
     int room = b->splits[bucket]->n_transfers + b->n_outputs + 2;
-    bool forward = kind == FT_ACT_FORWARD, adds = !forward && kind == (int)stage->last;
+    bool forward = kind == FT_ACT_FORWARD, adds = !forward && kind == (int)seat->last;
     ft_value_id *arrive = ft_arena_array(b->arena, room, sizeof *arrive);
     ft_value_id *keep = ft_arena_array(b->arena, room, sizeof *keep);
     if (!arrive || !keep) return no_memory(err);
     ft_program_request q = {
         .graph = b->cut.graphs[bucket],
-        .nodes = stage->nodes[kind],
-        .n_nodes = stage->n_nodes[kind],
-        .places = stage->places[bucket],
+        .nodes = seat->nodes[kind],
+        .n_nodes = seat->n_nodes[kind],
+        .places = seat->places[bucket],
         .arrive = arrive,
-        .n_arrive = edge_values(b, stage->in_edges[kind], stage->n_in_edges[kind], arrive),
+        .n_arrive = edge_values(b, seat->in_edges[kind], seat->n_in_edges[kind], arrive),
         .keep = keep,
-        .n_keep = edge_values(b, stage->out_edges[kind], stage->n_out_edges[kind], keep),
+        .n_keep = edge_values(b, seat->out_edges[kind], seat->n_out_edges[kind], keep),
         .terms = adds ? cut->grads : NULL,
         .n_terms = adds ? cut->n_grads : 0,
-        .packs = stage->packs,
-        .n_packs = stage->n_packs,
-        .team_size = b->cut.devices[stage->device].n_threads,
-        .kind = b->cut.devices[stage->device].kind};
-    if (forward && stage->sums_loss) keep[q.n_keep++] = b->loss;
+        .packs = seat->packs,
+        .n_packs = seat->n_packs,
+        .team_size = b->cut.devices[seat->device].n_threads,
+        .kind = b->cut.devices[seat->device].kind};
+    if (forward && seat->sums_loss) keep[q.n_keep++] = b->loss;
     for (int i = 0; i < b->n_outputs; i++)
-        if (b->outputs[i].stage == s) keep[q.n_keep++] = b->outputs[i].value;
-    bind_edges(b, s, kind, stage->places[bucket], &q);
-    ft_status status = ft_program_new(&stage->programs[kind][bucket], &q, err);
-    unbind(stage->places[bucket], arrive, q.n_arrive);
-    unbind(stage->places[bucket], keep, q.n_keep);
+        if (b->outputs[i].seat == s) keep[q.n_keep++] = b->outputs[i].value;
+    bind_edges(b, s, kind, seat->places[bucket], &q);
+    ft_status status = ft_program_new(&seat->programs[kind][bucket], &q, err);
+    unbind(seat->places[bucket], arrive, q.n_arrive);
+    unbind(seat->places[bucket], keep, q.n_keep);
     return status;
 }
 
 static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
 {
-    ft_stage_layout *stage = &b->stages[s];
-    const ft_stage *cut = stage->cut[0];
+    ft_seat_layout *seat = &b->seats[s];
+    const ft_stage *cut = seat->cut[0];
     int n = cut->n_forward + cut->n_backward;
     int *nodes = ft_arena_array(b->arena, n + 1, sizeof(int));
-    stage->packs = ft_arena_array(b->arena, n + 1, sizeof *stage->packs);
-    stage->pack_at = ft_arena_array(b->arena, n + 1, sizeof(int64_t));
-    stage->pack_stage = ft_arena_array(b->arena, n + 1, sizeof(int));
-    if (!nodes || !stage->packs || !stage->pack_at || !stage->pack_stage) return no_memory(err);
+    seat->packs = ft_arena_array(b->arena, n + 1, sizeof *seat->packs);
+    seat->pack_at = ft_arena_array(b->arena, n + 1, sizeof(int64_t));
+    seat->pack_seat = ft_arena_array(b->arena, n + 1, sizeof(int));
+    if (!nodes || !seat->packs || !seat->pack_at || !seat->pack_seat) return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
-    const ft_kernel_list *kernels = ft_kernel_list_of(b->cut.devices[stage->device].kind, FT_F32);
-    stage->n_packs = kernels ? ft_program_packs(b->cut.graphs[0], nodes, n, kernels, stage->packs)
-                             : ft_program_copies(b->cut.graphs[0], nodes, n, stage->packs);
+    const ft_kernel_list *kernels = ft_kernel_list_of(b->cut.devices[seat->device].kind, FT_F32);
+    seat->n_packs = kernels ? ft_program_packs(b->cut.graphs[0], nodes, n, kernels, seat->packs)
+                            : ft_program_copies(b->cut.graphs[0], nodes, n, seat->packs);
     if (b->trains) blueprint_share_packs(b, s);
     return FT_OK;
 }
@@ -161,22 +161,22 @@ ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
 {
     int n = b->cut.n_graphs;
     for (int s = 0; s < b->seating.n_seats; s++) {
-        ft_stage_layout *stage = &b->stages[s];
+        ft_seat_layout *seat = &b->seats[s];
         for (int k = 0; k < FT_ACT_COUNT; k++)
-            if (stage->nodes[k] &&
-                !(stage->programs[k] = ft_arena_array(b->arena, n, sizeof(void *))))
+            if (seat->nodes[k] &&
+                !(seat->programs[k] = ft_arena_array(b->arena, n, sizeof(void *))))
                 return no_memory(err);
-        stage->places = ft_arena_array(b->arena, n, sizeof(void *));
-        stage->saved_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
-        stage->held_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
-        if (!stage->places || !stage->saved_bytes || !stage->held_bytes) return no_memory(err);
+        seat->places = ft_arena_array(b->arena, n, sizeof(void *));
+        seat->saved_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
+        seat->held_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
+        if (!seat->places || !seat->saved_bytes || !seat->held_bytes) return no_memory(err);
         FT_TRY(find_packs(b, s, err));
         for (int bucket = 0; bucket < n; bucket++) {
             FT_TRY(place_values(b, s, bucket, err));
             FT_TRY(compile_action(b, s, bucket, FT_ACT_FORWARD, err));
             place_held(b, s, bucket);
             for (int k = FT_ACT_FORWARD + 1; k < FT_ACT_COUNT; k++)
-                if (stage->nodes[k]) FT_TRY(compile_action(b, s, bucket, k, err));
+                if (seat->nodes[k]) FT_TRY(compile_action(b, s, bucket, k, err));
         }
     }
     return FT_OK;
@@ -198,11 +198,11 @@ static int64_t take(ft_block_layout *block, ft_memory_class class, int64_t bytes
     return take_slots(block, class, ft_place_bytes(bytes), 1);
 }
 
-/* Takes the place of one tensor of a stage: in its unit, where the class moves. */
+/* Takes the place of one tensor of a seat: in its unit, where the class moves. */
 static int64_t take_of(ft_blueprint *b, int s, ft_memory_class class, int64_t bytes)
 {
-    ft_unit *unit = b->stages[s].units[class];
-    if (!unit) return take(&b->blocks[b->stages[s].device], class, bytes);
+    ft_unit *unit = b->seats[s].units[class];
+    if (!unit) return take(&b->blocks[b->seats[s].device], class, bytes);
     int64_t at = unit->bytes;
     unit->bytes += ft_memory_round(bytes);
     return at;
@@ -210,28 +210,28 @@ static int64_t take_of(ft_blueprint *b, int s, ft_memory_class class, int64_t by
 
 static void take_params(ft_blueprint *b, int s)
 {
-    ft_stage_layout *stage = &b->stages[s];
-    for (int i = 0; i < stage->n_params; i++) {
-        ft_stage_param *sp = &stage->params[i];
+    ft_seat_layout *seat = &b->seats[s];
+    for (int i = 0; i < seat->n_params; i++) {
+        ft_seat_param *sp = &seat->params[i];
         ft_param_layout *p = &b->params[sp->param];
         int64_t bytes = ft_spec_bytes(&p->spec);
         int64_t state_bytes = ft_blueprint_state_bytes(b, sp->param);
         if (sp->owned || sp->replica) sp->at = take_of(b, s, FT_MEMORY_WEIGHTS, bytes);
         if (sp->with_state)
-            sp->state_at = take(&b->blocks[stage->device], FT_MEMORY_VERSIONS, state_bytes);
+            sp->state_at = take(&b->blocks[seat->device], FT_MEMORY_VERSIONS, state_bytes);
         if (!sp->owned) continue;
         p->at = sp->at;
         p->state_at = take_of(b, s, FT_MEMORY_OPTIMIZER, state_bytes);
     }
 }
 
-/* As much as the largest of the stage's programs needs, if no other stage needs more. */
-static void take_workspace(ft_blueprint *b, const ft_stage_layout *stage)
+/* As much as the largest of the seat's programs needs, if no other seat needs more. */
+static void take_workspace(ft_blueprint *b, const ft_seat_layout *seat)
 {
-    ft_block_layout *block = &b->blocks[stage->device];
+    ft_block_layout *block = &b->blocks[seat->device];
     for (int k = 0; k < FT_ACT_COUNT; k++)
-        for (int bucket = 0; stage->programs[k] && bucket < b->cut.n_graphs; bucket++) {
-            int64_t bytes = ft_place_bytes(ft_program_work_bytes(stage->programs[k][bucket]));
+        for (int bucket = 0; seat->programs[k] && bucket < b->cut.n_graphs; bucket++) {
+            int64_t bytes = ft_place_bytes(ft_program_work_bytes(seat->programs[k][bucket]));
             if (bytes > block->bytes[FT_MEMORY_WORKSPACE])
                 block->bytes[FT_MEMORY_WORKSPACE] = bytes;
         }
@@ -247,36 +247,34 @@ int64_t ft_blueprint_work_at(const ft_blueprint *b, int device)
     return b->blocks[device].begin[FT_MEMORY_WORKSPACE] + library_place(b, device);
 }
 
-static ft_status take_stage(ft_blueprint *b, int s, ft_error *err)
+static ft_status take_seat(ft_blueprint *b, int s, ft_error *err)
 {
-    ft_stage_layout *stage = &b->stages[s];
-    ft_block_layout *block = &b->blocks[stage->device];
-    const ft_stage *cut = stage->cut[0];
-    stage->term_at = ft_arena_array(b->arena, cut->n_grads + 1, sizeof(int64_t));
-    if (!stage->term_at) return no_memory(err);
+    ft_seat_layout *seat = &b->seats[s];
+    ft_block_layout *block = &b->blocks[seat->device];
+    const ft_stage *cut = seat->cut[0];
+    seat->term_at = ft_arena_array(b->arena, cut->n_grads + 1, sizeof(int64_t));
+    if (!seat->term_at) return no_memory(err);
     for (int i = 0; i < cut->n_grads; i++) {
         const ft_grad_term *term = ft_graph_grad_term(b->cut.graphs[0], cut->grads[i]);
-        stage->term_at[i] =
+        seat->term_at[i] =
             take_of(b, s, FT_MEMORY_GRADIENTS, ft_spec_bytes(&b->params[term->param].spec));
     }
-    for (int i = 0; i < stage->n_packs && !b->trains; i++)
-        stage->pack_at[i] = take_of(b, s, FT_MEMORY_PACKED, stage->packs[i].bytes);
-    if (stage->units[FT_MEMORY_ACTIVATIONS])
-        stage->units[FT_MEMORY_ACTIVATIONS]->bytes = ft_place_room(stage->slot_bytes);
+    for (int i = 0; i < seat->n_packs && !b->trains; i++)
+        seat->pack_at[i] = take_of(b, s, FT_MEMORY_PACKED, seat->packs[i].bytes);
+    if (seat->units[FT_MEMORY_ACTIVATIONS])
+        seat->units[FT_MEMORY_ACTIVATIONS]->bytes = ft_place_room(seat->slot_bytes);
     else
-        stage->slots_at =
-            take_slots(block, FT_MEMORY_ACTIVATIONS, stage->slot_bytes, stage->n_slots);
+        seat->slots_at = take_slots(block, FT_MEMORY_ACTIVATIONS, seat->slot_bytes, seat->n_slots);
     FT_TRY(blueprint_place_versions(b, s, err));
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
-        ft_version_ring *ring = &stage->rings[k], *ahead = &stage->predicted[k];
+        ft_version_ring *ring = &seat->rings[k], *ahead = &seat->predicted[k];
         ring->at = take_slots(block, FT_MEMORY_VERSIONS, ring->slot_bytes, ring->n);
         ahead->at = take_slots(block, FT_MEMORY_VERSIONS, ahead->slot_bytes, ahead->n);
     }
-    stage->marks.at =
-        take_slots(block, FT_MEMORY_VERSIONS, stage->marks.slot_bytes, stage->marks.n);
-    stage->held_at =
-        take_slots(block, FT_MEMORY_ACTIVATIONS, stage->held_slot_bytes, stage->n_held_slots);
-    take_workspace(b, stage);
+    seat->marks.at = take_slots(block, FT_MEMORY_VERSIONS, seat->marks.slot_bytes, seat->marks.n);
+    seat->held_at =
+        take_slots(block, FT_MEMORY_ACTIVATIONS, seat->held_slot_bytes, seat->n_held_slots);
+    take_workspace(b, seat);
     return FT_OK;
 }
 
@@ -296,7 +294,7 @@ static void take_outputs(ft_blueprint *b)
 {
     for (int i = 0; i < b->n_outputs; i++) {
         ft_output_layout *out = &b->outputs[i];
-        ft_block_layout *block = &b->blocks[b->stages[out->stage].device];
+        ft_block_layout *block = &b->blocks[b->seats[out->seat].device];
         out->slot_bytes = ft_place_bytes(out->slot_bytes);
         out->at = take_slots(block, FT_MEMORY_BUFFERS, out->slot_bytes, b->batch_slots);
     }
@@ -315,13 +313,13 @@ static ft_status size_inputs(ft_blueprint *b, ft_error *err)
     return FT_OK;
 }
 
-/* Marks the inputs that a stage reads. */
-static void mark_inputs(const ft_blueprint *b, const ft_stage_layout *stage, bool *read)
+/* Marks the inputs that a seat reads. */
+static void mark_inputs(const ft_blueprint *b, const ft_seat_layout *seat, bool *read)
 {
     const ft_graph *g = b->cut.graphs[0];
     for (int k = 0; k < FT_ACT_COUNT; k++)
-        for (int i = 0; i < stage->n_nodes[k]; i++) {
-            const ft_node *node = ft_graph_node(g, stage->nodes[k][i]);
+        for (int i = 0; i < seat->n_nodes[k]; i++) {
+            const ft_node *node = ft_graph_node(g, seat->nodes[k][i]);
             for (int j = 0; j < node->n_in; j++) {
                 if (node->in[j] == FT_NO_VALUE) continue;
                 const ft_value *value = ft_graph_value(g, node->in[j]);
@@ -330,7 +328,7 @@ static void mark_inputs(const ft_blueprint *b, const ft_stage_layout *stage, boo
         }
 }
 
-/* A device has the inputs that its stages read, of whole batches: a replica reads some
+/* A device has the inputs that its seats read, of whole batches: a replica reads some
  * micro-batches of them. */
 static ft_status take_batches(ft_blueprint *b, int d, ft_error *err)
 {
@@ -339,7 +337,7 @@ static ft_status take_batches(ft_blueprint *b, int d, ft_error *err)
     block->input_at = ft_arena_array(b->arena, b->n_inputs + 1, sizeof(int64_t));
     if (!read || !block->input_at) return no_memory(err);
     for (int s = 0; s < b->seating.n_seats; s++)
-        if (b->stages[s].device == d) mark_inputs(b, &b->stages[s], read);
+        if (b->seats[s].device == d) mark_inputs(b, &b->seats[s], read);
     for (int i = 0; i < b->n_inputs; i++) {
         int64_t largest = 0;
         for (int k = 0; k < b->cut.n_graphs; k++)
@@ -404,8 +402,7 @@ static void finish_buffers(ft_blueprint *b)
             row->base += b->blocks[row->device].begin[FT_MEMORY_BUFFERS];
         }
     for (int i = 0; i < b->n_outputs; i++)
-        b->outputs[i].at +=
-            b->blocks[b->stages[b->outputs[i].stage].device].begin[FT_MEMORY_BUFFERS];
+        b->outputs[i].at += b->blocks[b->seats[b->outputs[i].seat].device].begin[FT_MEMORY_BUFFERS];
     for (int d = 0; d < b->cut.n_devices; d++)
         b->blocks[d].batch_at += b->blocks[d].begin[FT_MEMORY_BUFFERS];
 }
@@ -415,27 +412,27 @@ void blueprint_finish_layout(ft_blueprint *b)
 {
     place_classes(b);
     for (int s = 0; s < b->seating.n_seats; s++) {
-        ft_stage_layout *stage = &b->stages[s];
+        ft_seat_layout *seat = &b->seats[s];
         int64_t begin[FT_MEMORY_CLASSES]; /* those of units are from where they begin */
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            begin[c] = stage->units[c] ? 0 : b->blocks[stage->device].begin[c];
-        for (int i = 0; i < stage->n_params; i++) {
-            stage->params[i].at += begin[FT_MEMORY_WEIGHTS];
-            stage->params[i].state_at += begin[FT_MEMORY_VERSIONS];
+            begin[c] = seat->units[c] ? 0 : b->blocks[seat->device].begin[c];
+        for (int i = 0; i < seat->n_params; i++) {
+            seat->params[i].at += begin[FT_MEMORY_WEIGHTS];
+            seat->params[i].state_at += begin[FT_MEMORY_VERSIONS];
         }
-        for (int i = 0; i < stage->cut[0]->n_grads; i++)
-            stage->term_at[i] += begin[FT_MEMORY_GRADIENTS];
-        for (int i = 0; i < stage->n_packs; i++) stage->pack_at[i] += begin[FT_MEMORY_PACKED];
-        stage->slots_at += begin[FT_MEMORY_ACTIVATIONS];
-        stage->held_at += b->blocks[stage->device].begin[FT_MEMORY_ACTIVATIONS];
+        for (int i = 0; i < seat->cut[0]->n_grads; i++)
+            seat->term_at[i] += begin[FT_MEMORY_GRADIENTS];
+        for (int i = 0; i < seat->n_packs; i++) seat->pack_at[i] += begin[FT_MEMORY_PACKED];
+        seat->slots_at += begin[FT_MEMORY_ACTIVATIONS];
+        seat->held_at += b->blocks[seat->device].begin[FT_MEMORY_ACTIVATIONS];
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
-            stage->rings[k].at += begin[FT_MEMORY_VERSIONS];
-            stage->predicted[k].at += begin[FT_MEMORY_VERSIONS];
+            seat->rings[k].at += begin[FT_MEMORY_VERSIONS];
+            seat->predicted[k].at += begin[FT_MEMORY_VERSIONS];
         }
-        stage->marks.at += begin[FT_MEMORY_VERSIONS];
+        seat->marks.at += begin[FT_MEMORY_VERSIONS];
     }
     for (int p = 0; p < b->n_params; p++) {
-        const ft_stage_layout *owner = &b->stages[b->params[p].owner];
+        const ft_seat_layout *owner = &b->seats[b->params[p].owner];
         const int64_t *begin = b->blocks[owner->device].begin;
         if (!owner->units[FT_MEMORY_WEIGHTS]) b->params[p].at += begin[FT_MEMORY_WEIGHTS];
         if (!owner->units[FT_MEMORY_OPTIMIZER]) b->params[p].state_at += begin[FT_MEMORY_OPTIMIZER];
@@ -445,15 +442,15 @@ void blueprint_finish_layout(ft_blueprint *b)
 }
 
 /* Weights of which older versions are kept cannot leave. */
-static ft_status check_moving_weights(const ft_blueprint *b, const ft_stage_layout *stage,
+static ft_status check_moving_weights(const ft_blueprint *b, const ft_seat_layout *seat,
                                       ft_error *err)
 {
-    int versions = b->plan.versions[stage->origin];
-    if (!stage->units[FT_MEMORY_WEIGHTS] && !stage->units[FT_MEMORY_PACKED]) return FT_OK;
+    int versions = b->plan.versions[seat->stage];
+    if (!seat->units[FT_MEMORY_WEIGHTS] && !seat->units[FT_MEMORY_PACKED]) return FT_OK;
     if (versions > 1)
         return ft_fail(err, FT_UNSUPPORTED,
                        "stage %d keeps %d versions of its weights: they cannot leave its device",
-                       stage->origin, versions);
+                       seat->stage, versions);
     return FT_OK;
 }
 
@@ -461,11 +458,11 @@ static ft_status find_stays(ft_blueprint *b, ft_error *err)
 {
     FT_TRY(ft_stays_find(&b->stays, b->arena, &b->plan, &b->seating, err));
     for (int s = 0; s < b->seating.n_seats; s++) {
-        ft_stage_layout *stage = &b->stages[s];
-        stage->units = b->stays.units[s];
-        stage->n_under_way = b->stays.under_way[s];
-        stage->window = b->stays.window[s];
-        FT_TRY(check_moving_weights(b, stage, err));
+        ft_seat_layout *seat = &b->seats[s];
+        seat->units = b->stays.units[s];
+        seat->n_under_way = b->stays.under_way[s];
+        seat->window = b->stays.window[s];
+        FT_TRY(check_moving_weights(b, seat, err));
     }
     return FT_OK;
 }
@@ -475,13 +472,13 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
     b->blocks = ft_arena_array(b->arena, b->cut.n_devices, sizeof *b->blocks);
     if (!b->blocks) return no_memory(err);
     for (int s = 0; s < b->seating.n_seats; s++)
-        b->stages[s].n_slots = b->plan.in_flight[b->stages[s].origin];
+        b->seats[s].n_slots = b->plan.in_flight[b->seats[s].stage];
     blueprint_count_held(b);
     FT_TRY(find_stays(b, err));
     FT_TRY(blueprint_count_versions(b, err));
     for (int s = 0; s < b->seating.n_seats; s++) {
         take_params(b, s);
-        FT_TRY(take_stage(b, s, err));
+        FT_TRY(take_seat(b, s, err));
     }
     for (int d = 0; d < b->cut.n_devices; d++)
         b->blocks[d].bytes[FT_MEMORY_WORKSPACE] += library_place(b, d);

@@ -4,7 +4,7 @@
 
 #include "blueprint/blueprint.h"
 
-/* Of a parameter that is trained: that of its optimizer and, in a stage that attenuates, behind it
+/* Of a parameter that is trained: that of its optimizer and, of a seat that attenuates, behind it
  * that of the gap. Fills parts, returns their number; *bytes is all of it. */
 int ft_blueprint_state(const ft_blueprint *blueprint, int param,
                        ft_state_part parts[FT_MAX_STATE_PARTS], int64_t *bytes);

@@ -26,29 +26,29 @@ void ft_versions_pass(ft_version_count *c, int64_t index, const ft_action *a)
 
 /* -- how many ---------------------------------------------------------------------------------- */
 
-static ft_weights_kind kind_of(const ft_stage_param *p)
+static ft_weights_kind kind_of(const ft_seat_param *p)
 {
     return p->owned ? FT_WEIGHTS_OWNED : FT_WEIGHTS_ADOPTED;
 }
 
-/* Whether the stage has a copy of its own of a weight that changes. */
-static bool changes(const ft_blueprint *b, const ft_stage_param *p)
+/* Whether the seat has a copy of its own of a weight that changes. */
+static bool changes(const ft_blueprint *b, const ft_seat_param *p)
 {
     return (p->owned || p->replica) && b->params[p->param].n_terms;
 }
 
-static bool adopts(const ft_blueprint *b, const ft_stage_layout *stage)
+static bool adopts(const ft_blueprint *b, const ft_seat_layout *seat)
 {
-    for (int i = 0; i < stage->n_params; i++)
-        if (!stage->params[i].owned && changes(b, &stage->params[i])) return true;
+    for (int i = 0; i < seat->n_params; i++)
+        if (!seat->params[i].owned && changes(b, &seat->params[i])) return true;
     return false;
 }
 
 /* Whether it has gaps of weights that another replica owns. */
-static bool knows_others(const ft_stage_layout *stage)
+static bool knows_others(const ft_seat_layout *seat)
 {
-    for (int i = 0; i < stage->n_params; i++)
-        if (stage->params[i].with_state) return true;
+    for (int i = 0; i < seat->n_params; i++)
+        if (seat->params[i].with_state) return true;
     return false;
 }
 
@@ -57,16 +57,16 @@ static bool knows_others(const ft_stage_layout *stage)
 static ft_status count_adopted(ft_blueprint *b, int s, bool *computes_old, ft_error *err)
 {
     const ft_plan *plan = &b->plan;
-    ft_stage_layout *stage = &b->stages[s];
-    ft_version_ring *ring = &stage->rings[FT_WEIGHTS_ADOPTED];
-    ft_version_count count = {.n_slots = stage->n_under_way};
+    ft_seat_layout *seat = &b->seats[s];
+    ft_version_ring *ring = &seat->rings[FT_WEIGHTS_ADOPTED];
+    ft_version_count count = {.n_slots = seat->n_under_way};
     count.forwards = ft_arena_array(b->arena, count.n_slots, sizeof *count.forwards);
     if (!count.forwards) return ft_fail(err, FT_NOMEM, "blueprint: no memory for weight versions");
-    for (int64_t i = 0; i < ft_plan_length(plan, stage->device); i++) {
-        ft_action a = ft_seated(&b->seating, stage->device, ft_plan_at(plan, stage->device, i));
-        if (a.stage != s) continue;
+    for (int64_t i = 0; i < ft_plan_length(plan, seat->device); i++) {
+        ft_action a = ft_seated(&b->seating, seat->device, ft_plan_at(plan, seat->device, i));
+        if (a.seat != s) continue;
         int64_t index = ft_seat_index(&b->seating, &a);
-        if (computes(a.kind) || (a.kind == FT_ACT_ATTENUATE && knows_others(stage))) {
+        if (computes(a.kind) || (a.kind == FT_ACT_ATTENUATE && knows_others(seat))) {
             int64_t read = ft_versions_read(&count, index, &a).of[FT_WEIGHTS_ADOPTED];
             int64_t behind = count.newest.of[FT_WEIGHTS_ADOPTED] - read;
             if (behind > ring->n) ring->n = (int)behind;
@@ -83,7 +83,7 @@ static bool finds_newer(const ft_plan *plan, int s)
     int64_t updates = 0;
     for (int64_t i = 0; i < ft_plan_length(plan, plan->device[s]); i++) {
         ft_action a = ft_plan_at(plan, plan->device[s], i);
-        if (a.stage != s) continue;
+        if (a.seat != s) continue;
         if (computes(a.kind) && updates > (int64_t)a.batch - a.lag) return true;
         updates += a.kind == FT_ACT_UPDATE;
     }
@@ -97,16 +97,16 @@ bool blueprint_keeps(const ft_plan *plan)
     return false;
 }
 
-/* Batches of which the stage's first forward was late and the first backward has not begun, at
+/* Batches of which the seat's first forward was late and the first backward has not begun, at
  * most. */
 static int count_marks(const ft_blueprint *b, int s)
 {
     const ft_plan *plan = &b->plan;
-    int device = b->stages[s].device;
+    int device = b->seats[s].device;
     int64_t begun = 0, most = 0; /* batches whose backward has begun */
     for (int64_t i = 0; i < ft_plan_length(plan, device); i++) {
         ft_action a = ft_seated(&b->seating, device, ft_plan_at(plan, device, i));
-        if (a.stage != s || !computes(a.kind) || !ft_seat_is_first(&b->seating, &a)) continue;
+        if (a.seat != s || !computes(a.kind) || !ft_seat_is_first(&b->seating, &a)) continue;
         if (a.kind != FT_ACT_FORWARD)
             begun = (int64_t)a.batch + 1;
         else if (a.lag && (int64_t)a.batch + 1 - begun > most)
@@ -118,16 +118,15 @@ static int count_marks(const ft_blueprint *b, int s)
 ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err)
 {
     for (int s = 0; s < b->seating.n_seats; s++) {
-        ft_stage_layout *stage = &b->stages[s];
+        ft_seat_layout *seat = &b->seats[s];
         bool computes_old = false;
-        stage->predicted[FT_WEIGHTS_OWNED].n = stage->predicts; /* one slot */
-        stage->predicted[FT_WEIGHTS_ADOPTED].n = stage->predicts && knows_others(stage);
-        stage->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[stage->origin] - 1;
-        if (b->cut.keeps && adopts(b, stage)) FT_TRY(count_adopted(b, s, &computes_old, err));
-        if (b->options.gaps && !stage->rings[FT_WEIGHTS_OWNED].n && !stage->attenuates)
-            stage->marks.n = count_marks(b, s);
-        stage->reads_old =
-            !stage->attenuates || computes_old || finds_newer(&b->plan, stage->origin);
+        seat->predicted[FT_WEIGHTS_OWNED].n = seat->predicts; /* one slot */
+        seat->predicted[FT_WEIGHTS_ADOPTED].n = seat->predicts && knows_others(seat);
+        seat->rings[FT_WEIGHTS_OWNED].n = b->plan.versions[seat->stage] - 1;
+        if (b->cut.keeps && adopts(b, seat)) FT_TRY(count_adopted(b, s, &computes_old, err));
+        if (b->options.gaps && !seat->rings[FT_WEIGHTS_OWNED].n && !seat->attenuates)
+            seat->marks.n = count_marks(b, s);
+        seat->reads_old = !seat->attenuates || computes_old || finds_newer(&b->plan, seat->stage);
     }
     return FT_OK;
 }
@@ -137,7 +136,7 @@ int ft_blueprint_state(const ft_blueprint *b, int param, ft_state_part parts[FT_
 {
     const ft_param_layout *p = &b->params[param];
     int n = b->options.optimizer->state(&p->spec, b->options.hypers, parts, bytes);
-    return b->stages[p->owner].attenuates ? n + ft_gap_state(&p->spec, &parts[n], bytes) : n;
+    return b->seats[p->owner].attenuates ? n + ft_gap_state(&p->spec, &parts[n], bytes) : n;
 }
 
 int64_t ft_blueprint_state_bytes(const ft_blueprint *b, int param)
@@ -151,57 +150,57 @@ int64_t ft_blueprint_state_bytes(const ft_blueprint *b, int param)
 
 bool ft_blueprint_with_state(const ft_blueprint *b, int e)
 {
-    const ft_stage_layout *from = &b->stages[b->edges[e].from], *to = &b->stages[b->edges[e].to];
-    return from->origin == to->origin && (to->predicts || to->attenuates);
+    const ft_seat_layout *from = &b->seats[b->edges[e].from], *to = &b->seats[b->edges[e].to];
+    return from->stage == to->stage && (to->predicts || to->attenuates);
 }
 
 /* -- places ------------------------------------------------------------------------------------ */
 
 /* Packed copies of the parameter, behind it in its slot, where something computes with them. */
-static int64_t place_packs(ft_stage_layout *stage, int param, int64_t at)
+static int64_t place_packs(ft_seat_layout *seat, int param, int64_t at)
 {
-    if (!stage->reads_old && !stage->predicts) return at;
-    for (int i = 0; i < stage->n_packs; i++) {
-        if (stage->packs[i].param != param) continue;
-        stage->pack_old_at[i] = at;
-        at += ft_memory_round(stage->packs[i].bytes);
+    if (!seat->reads_old && !seat->predicts) return at;
+    for (int i = 0; i < seat->n_packs; i++) {
+        if (seat->packs[i].param != param) continue;
+        seat->pack_old_at[i] = at;
+        at += ft_memory_round(seat->packs[i].bytes);
     }
     return at;
 }
 
-static void place_marks(const ft_blueprint *b, ft_stage_layout *stage)
+static void place_marks(const ft_blueprint *b, ft_seat_layout *seat)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < stage->n_params; i++) {
-        ft_stage_param *p = &stage->params[i];
+    for (int i = 0; i < seat->n_params; i++) {
+        ft_seat_param *p = &seat->params[i];
         p->mark_at = -1;
-        if (!stage->marks.n || !p->owned || !changes(b, p)) continue;
+        if (!seat->marks.n || !p->owned || !changes(b, p)) continue;
         p->mark_at = bytes;
         bytes += ft_memory_round(ft_spec_bytes(&b->params[p->param].spec));
     }
-    stage->marks.slot_bytes = ft_place_bytes(bytes);
-    if (!bytes) stage->marks.n = 0; /* its weights change elsewhere, or not at all */
+    seat->marks.slot_bytes = ft_place_bytes(bytes);
+    if (!bytes) seat->marks.n = 0; /* its weights change elsewhere, or not at all */
 }
 
 ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
 {
-    ft_stage_layout *stage = &b->stages[s];
+    ft_seat_layout *seat = &b->seats[s];
     int64_t bytes[FT_WEIGHTS_KINDS] = {0};
-    stage->pack_old_at = ft_arena_array(b->arena, stage->n_packs + 1, sizeof(int64_t));
-    if (!stage->pack_old_at)
+    seat->pack_old_at = ft_arena_array(b->arena, seat->n_packs + 1, sizeof(int64_t));
+    if (!seat->pack_old_at)
         return ft_fail(err, FT_NOMEM, "blueprint: no memory for weight versions");
-    for (int i = 0; i < stage->n_params; i++) {
-        ft_stage_param *p = &stage->params[i];
+    for (int i = 0; i < seat->n_params; i++) {
+        ft_seat_param *p = &seat->params[i];
         int64_t *at = &bytes[kind_of(p)];
         p->old_at = -1;
-        bool predicted = (p->owned || p->with_state) && stage->predicts;
-        if (!changes(b, p) || !(stage->rings[kind_of(p)].n || predicted)) continue;
+        bool predicted = (p->owned || p->with_state) && seat->predicts;
+        if (!changes(b, p) || !(seat->rings[kind_of(p)].n || predicted)) continue;
         p->old_at = *at;
         *at += ft_memory_round(ft_spec_bytes(&b->params[p->param].spec));
-        *at = place_packs(stage, p->param, *at);
+        *at = place_packs(seat, p->param, *at);
     }
     for (int k = 0; k < FT_WEIGHTS_KINDS; k++) /* of weights that all change elsewhere: nothing */
-        stage->rings[k].slot_bytes = stage->predicted[k].slot_bytes = ft_place_bytes(bytes[k]);
-    place_marks(b, stage);
+        seat->rings[k].slot_bytes = seat->predicted[k].slot_bytes = ft_place_bytes(bytes[k]);
+    place_marks(b, seat);
     return FT_OK;
 }

@@ -1,6 +1,6 @@
 /* blueprint/visits.c - evaluation with weights that training moves.
  *
- * Between legs what training moves is at home, in host memory. A stage of evaluation has units of
+ * Between legs what training moves is at home, in host memory. A seat of evaluation has units of
  * its own then: of the weights and packed copies that it reads, those that have a home. A load
  * copies them out of their homes, one behind the other, into the part of the block in which
  * training has what moves; nothing of them changes, so they are dropped. What is brought when
@@ -15,44 +15,43 @@ static ft_status no_memory(ft_error *err)
     return ft_fail(err, FT_NOMEM, "blueprint: no memory for the moves of evaluation");
 }
 
-/* Whether training moves the parameter, where a stage of evaluation reads it. */
-static bool moves_param(const ft_blueprint *b, const ft_stage_param *sp)
+/* Whether training moves the parameter, where a seat of evaluation reads it. */
+static bool moves_param(const ft_blueprint *b, const ft_seat_param *sp)
 {
     const ft_blueprint *t = b->trains;
     int param = b->params[sp->param].trained;
-    const ft_stage_layout *holder = &t->stages[sp->trained];
+    const ft_seat_layout *holder = &t->seats[sp->trained];
     for (int i = 0; i < holder->n_params; i++) {
-        const ft_stage_param *trained = &holder->params[i];
+        const ft_seat_param *trained = &holder->params[i];
         if (trained->param != param) continue;
         bool own = trained->owned || trained->replica;
-        const ft_stage_layout *of = own ? holder : &t->stages[t->params[param].owner];
+        const ft_seat_layout *of = own ? holder : &t->seats[t->params[param].owner];
         return of->units[FT_MEMORY_WEIGHTS] != NULL;
     }
     return false;
 }
 
-static bool moves_pack(const ft_blueprint *b, const ft_stage_layout *stage, int pack)
+static bool moves_pack(const ft_blueprint *b, const ft_seat_layout *seat, int pack)
 {
-    return b->trains->stages[stage->pack_stage[pack]].units[FT_MEMORY_PACKED] != NULL;
+    return b->trains->seats[seat->pack_seat[pack]].units[FT_MEMORY_PACKED] != NULL;
 }
 
 /* Places of what moves, in its unit; -1 of the rest. Adds its bytes to those of the class. */
-static ft_status place_stage(ft_blueprint *b, int s, int64_t bytes[FT_MEMORY_CLASSES],
-                             ft_error *err)
+static ft_status place_seat(ft_blueprint *b, int s, int64_t bytes[FT_MEMORY_CLASSES], ft_error *err)
 {
-    ft_stage_layout *stage = &b->stages[s];
-    stage->pack_visit = ft_arena_array(b->arena, stage->n_packs + 1, sizeof *stage->pack_visit);
-    if (!stage->pack_visit) return no_memory(err);
-    for (int i = 0; i < stage->n_params; i++) {
-        ft_stage_param *sp = &stage->params[i];
+    ft_seat_layout *seat = &b->seats[s];
+    seat->pack_visit = ft_arena_array(b->arena, seat->n_packs + 1, sizeof *seat->pack_visit);
+    if (!seat->pack_visit) return no_memory(err);
+    for (int i = 0; i < seat->n_params; i++) {
+        ft_seat_param *sp = &seat->params[i];
         sp->at = moves_param(b, sp) ? bytes[FT_MEMORY_WEIGHTS] : -1;
         if (sp->at >= 0)
             bytes[FT_MEMORY_WEIGHTS] += ft_memory_round(ft_spec_bytes(&b->params[sp->param].spec));
     }
-    for (int i = 0; i < stage->n_packs; i++) {
-        stage->pack_visit[i] = moves_pack(b, stage, i) ? bytes[FT_MEMORY_PACKED] : -1;
-        if (stage->pack_visit[i] >= 0)
-            bytes[FT_MEMORY_PACKED] += ft_memory_round(stage->packs[i].bytes);
+    for (int i = 0; i < seat->n_packs; i++) {
+        seat->pack_visit[i] = moves_pack(b, seat, i) ? bytes[FT_MEMORY_PACKED] : -1;
+        if (seat->pack_visit[i] >= 0)
+            bytes[FT_MEMORY_PACKED] += ft_memory_round(seat->packs[i].bytes);
     }
     return FT_OK;
 }
@@ -105,7 +104,7 @@ ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err)
     int64_t(*bytes)[FT_MEMORY_CLASSES] = ft_arena_array(b->arena, n, sizeof *bytes);
     if (!bytes) return no_memory(err);
     for (int s = 0; s < n; s++) {
-        FT_TRY(place_stage(b, s, bytes[s], err));
+        FT_TRY(place_seat(b, s, bytes[s], err));
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             bytes[s][c] = ft_place_bytes(bytes[s][c]);
             any = any || bytes[s][c];
@@ -117,15 +116,14 @@ ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err)
 void blueprint_size_visits(ft_blueprint *b)
 {
     for (int s = 0; s < b->seating.n_seats; s++) {
-        const ft_stage_layout *stage = &b->stages[s];
-        ft_unit *weights = stage->units[FT_MEMORY_WEIGHTS],
-                *packed = stage->units[FT_MEMORY_PACKED];
-        for (int i = 0; weights && i < stage->n_params; i++)
-            if (stage->params[i].at >= 0)
+        const ft_seat_layout *seat = &b->seats[s];
+        ft_unit *weights = seat->units[FT_MEMORY_WEIGHTS], *packed = seat->units[FT_MEMORY_PACKED];
+        for (int i = 0; weights && i < seat->n_params; i++)
+            if (seat->params[i].at >= 0)
                 weights->bytes +=
-                    ft_memory_round(ft_spec_bytes(&b->params[stage->params[i].param].spec));
-        for (int i = 0; packed && i < stage->n_packs; i++)
-            if (stage->pack_visit[i] >= 0) packed->bytes += ft_memory_round(stage->packs[i].bytes);
+                    ft_memory_round(ft_spec_bytes(&b->params[seat->params[i].param].spec));
+        for (int i = 0; packed && i < seat->n_packs; i++)
+            if (seat->pack_visit[i] >= 0) packed->bytes += ft_memory_round(seat->packs[i].bytes);
         if (weights) weights->goes_home = false;
         if (packed) packed->goes_home = false;
     }

@@ -14,8 +14,8 @@ static int giver_of(const ft_run *run, const need *n)
     const ft_blueprint *b = run->blueprint;
     const ft_edge *edge = &b->edges[n->at.edge];
     bool filled_here = n->at.row == FT_ROW_USED, freed_there = n->at.row == FT_ROW_MADE;
-    if (n->what == FT_WAIT_DATA) return b->stages[filled_here ? edge->to : edge->from].device;
-    return b->stages[freed_there ? edge->from : edge->to].device;
+    if (n->what == FT_WAIT_DATA) return b->seats[filled_here ? edge->to : edge->from].device;
+    return b->seats[freed_there ? edge->from : edge->to].device;
 }
 
 /* A tensor by its name, or by what makes it: "layer_norm of encoder/block.0/ff". */
@@ -97,8 +97,8 @@ static void add_device(const ft_run *run, int d, ft_text *text)
         (double)(ft_now_ns() - atomic_load_explicit(&w->since_ns, memory_order_relaxed)) / 1e9;
     ft_text_add(text, "%s: action %lld of %lld, %s of stage %d, batch %d, micro-batch %d, ",
                 run->blueprint->cut.devices[d].name, (long long)atomic_load(&w->passed),
-                (long long)w->length, ft_action_word(a.kind),
-                run->blueprint->stages[a.stage].origin, a.batch, a.micro);
+                (long long)w->length, ft_action_word(a.kind), run->blueprint->seats[a.seat].stage,
+                a.batch, a.micro);
     bool waits = false;
     for (int i = 0; nth_need(run, &a, i, &n); i++) {
         if (is_met(&n)) continue;
@@ -113,11 +113,11 @@ void tell_rest(void *user, char out[FT_AT_WORDS])
 {
     const ft_run *run = user;
     int s = 0;
-    while (s < run->n_stages && !stage_is_here(run, s)) s++;
-    if (s == run->n_stages) return;
-    const ft_stage_layout *stage = &run->blueprint->stages[s];
-    snprintf(out, FT_AT_WORDS, "stage %d on %s: nothing, until the next leg", stage->origin,
-             run->blueprint->cut.devices[stage->device].name);
+    while (s < run->n_seats && !seat_is_here(run, s)) s++;
+    if (s == run->n_seats) return;
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    snprintf(out, FT_AT_WORDS, "stage %d on %s: nothing, until the next leg", seat->stage,
+             run->blueprint->cut.devices[seat->device].name);
 }
 
 void tell_work(void *user, char out[FT_AT_WORDS])
@@ -127,7 +127,7 @@ void tell_work(void *user, char out[FT_AT_WORDS])
     for (int d = 0; d < run->n_devices; d++) {
         if (!is_here(run, d) || !action_of(run, d, &a)) continue;
         snprintf(out, FT_AT_WORDS, "stage %d on %s: %s of batch %d, micro-batch %d, of %s",
-                 run->blueprint->stages[a.stage].origin, run->blueprint->cut.devices[d].name,
+                 run->blueprint->seats[a.seat].stage, run->blueprint->cut.devices[d].name,
                  ft_action_word(a.kind), a.batch, a.micro,
                  run->plan->forward_only ? "an evaluation" : "training");
         return;

@@ -51,9 +51,9 @@ static void forget_rows(const ft_run *run, int s)
 {
     const ft_blueprint *b = run->blueprint;
     const ft_graph *g = b->cut.graphs[0];
-    for (int t = 0; t < b->n_terms && run->stages[s].rows; t++)
-        if (run->stages[s].rows[t])
-            memset(run->stages[s].rows[t], 1,
+    for (int t = 0; t < b->n_terms && run->seats[s].rows; t++)
+        if (run->seats[s].rows[t])
+            memset(run->seats[s].rows[t], 1,
                    (size_t)b->params[ft_graph_grad_term(g, t)->param].spec.shape.dims[0]);
 }
 
@@ -87,7 +87,7 @@ static void reset(ft_run *run)
     reset_gate(&run->ended_gate);
     remotes_reset(run);
     for (int s = 0; s < b->seating.n_seats; s++) {
-        run->stages[s].spoiled = false;
+        run->seats[s].spoiled = false;
         forget_rows(run, s);
     }
     for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
@@ -187,7 +187,7 @@ bool ft_run_wants(const ft_run *run)
            run->fed - run->taken < run->blueprint->batch_slots;
 }
 
-/* run: NULL, or what needs no data of inputs that no stage of this rank reads. */
+/* run: NULL, or what needs no data of inputs that no seat of this rank reads. */
 static ft_status check_feed(const ft_blueprint *b, const ft_run *run, const ft_feed *feed,
                             ft_error *err)
 {
@@ -233,10 +233,10 @@ ft_status ft_run_feed(ft_run *run, const ft_feed *feed, ft_error *err)
     batch->rate = feed->rate;
     batch->loss_scale = feed->loss_scale > 0 ? feed->loss_scale : 1;
     batch->norm = NAN;
-    for (int s = 0; s < run->n_stages; s++) *gap_of_batch(run, s, run->fed) = NAN;
+    for (int s = 0; s < run->n_seats; s++) *gap_of_batch(run, s, run->fed) = NAN;
     batch->failure = (ft_error){FT_OK, ""};
     atomic_store(&batch->finished, 0);
-    atomic_store(&batch->stages_left, ranks_parts(run));
+    atomic_store(&batch->seats_left, ranks_parts(run));
     if (leads(run)) ranks_feed(run, feed);
     run->fed++;
     ft_gate_open(&run->fed_gate);
@@ -277,10 +277,10 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
                              run->threaded ? timeout_ns : 0);
     FT_TRY(first_failure(run, err));
     if (!done) return ft_fail(err, FT_CANCELLED, "no batch was finished yet");
-    /* Two stages may finish two batches at once; the count can be ahead of the older result. */
+    /* Two seats may finish two batches at once; the count can be ahead of the older result. */
     while (atomic_load(&batch->finished) != run->taken + 1) continue;
     ft_status found = batch->failure.status;
-    if (found != FT_OK && found != FT_CANCELLED) { /* by every stage's doing: nobody writes more */
+    if (found != FT_OK && found != FT_CANCELLED) { /* by every seat's doing: nobody writes more */
         run_fail(run, &batch->failure);
         return first_failure(run, err);
     }
@@ -328,7 +328,7 @@ ft_status ft_run_output(ft_run *run, int i, const char **name, ft_view *out, ft_
         spec.shape.dims[0] *= n;
     char *data = part_at(run, part, ring), **host = &run->output_mirrors[i];
     *name = info->name;
-    if (info->micros < n || run->workers[b->stages[info->stage].device].findings) {
+    if (info->micros < n || run->workers[b->seats[info->seat].device].findings) {
         if (!*host) *host = ft_arena_alloc(run->arena, n / info->micros * info->slot_bytes);
         if (!*host) return ft_fail(err, FT_NOMEM, "engine: no memory for the output '%s'", *name);
         FT_TRY(gather_output(run, part, ring, bytes, *host, err));

@@ -127,24 +127,24 @@ static void borrow_block(ft_run *run, int d)
 static void point_at_trained(ft_run *run, int s)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[s];
-    const stage_state *trained = run->trains->stages;
-    stage_state *state = &run->stages[s];
-    for (int i = 0; i < stage->n_params; i++) {
-        int p = stage->params[i].param;
-        state->params[p] = trained[stage->params[i].trained].params[b->params[p].trained];
+    const ft_seat_layout *seat = &b->seats[s];
+    const seat_state *trained = run->trains->seats;
+    seat_state *state = &run->seats[s];
+    for (int i = 0; i < seat->n_params; i++) {
+        int p = seat->params[i].param;
+        state->params[p] = trained[seat->params[i].trained].params[b->params[p].trained];
     }
-    for (int i = 0; i < stage->n_packs; i++)
-        state->packed[i] = trained[stage->pack_stage[i]].packed[stage->pack_at[i]];
+    for (int i = 0; i < seat->n_packs; i++)
+        state->packed[i] = trained[seat->pack_seat[i]].packed[seat->pack_at[i]];
 }
 
-/* Where the stage's gradient terms are, and what is known of them. */
+/* Where the seat's gradient terms are, and what is known of them. */
 static ft_status point_terms(ft_run *run, int s, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[s];
-    stage_state *state = &run->stages[s];
-    int n = stage->cut[0]->n_grads;
+    const ft_seat_layout *seat = &b->seats[s];
+    seat_state *state = &run->seats[s];
+    int n = seat->cut[0]->n_grads;
     double *squares = ft_arena_array(run->arena, n + 1, sizeof *squares);
     state->grads = ft_arena_array(run->arena, b->n_terms + 1, sizeof(void *));
     state->rows = ft_arena_array(run->arena, b->n_terms + 1, sizeof(uint8_t *));
@@ -159,13 +159,13 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
         return ft_fail(err, FT_NOMEM, "engine: no memory for the gradients of stage %d",
                        plan_stage(run, s));
     for (int i = 0; i < n; i++) {
-        int term = stage->cut[0]->grads[i];
+        int term = seat->cut[0]->grads[i];
         const ft_param_layout *info = &b->params[ft_graph_grad_term(b->cut.graphs[0], term)->param];
-        state->grads[term] = run->workers[stage->device].block + stage->term_at[i];
-        bool alone = info->n_terms == 1 && b->seating.of[stage->origin].n == 1;
+        state->grads[term] = run->workers[seat->device].block + seat->term_at[i];
+        bool alone = info->n_terms == 1 && b->seating.of[seat->stage].n == 1;
         if (alone) state->squares[term] = &squares[i];
         /* other devices write whole gradients */
-        if (!ft_blueprint_by_rows(b, term) || run->workers[stage->device].findings) continue;
+        if (!ft_blueprint_by_rows(b, term) || run->workers[seat->device].findings) continue;
         state->rows[term] = ft_arena_alloc(run->arena, info->spec.shape.dims[0]);
         if (!state->rows[term])
             return ft_fail(err, FT_NOMEM, "engine: no memory for the rows of '%s'", info->name);
@@ -173,22 +173,22 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
     return FT_OK;
 }
 
-static ft_status point_stage(ft_run *run, int s, ft_error *err)
+static ft_status point_seat(ft_run *run, int s, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[s];
-    stage_state *state = &run->stages[s];
-    char *block = run->workers[stage->device].block;
-    int64_t losses = (int64_t)b->batch_slots * b->seating.of[stage->origin].per_batch;
+    const ft_seat_layout *seat = &b->seats[s];
+    seat_state *state = &run->seats[s];
+    char *block = run->workers[seat->device].block;
+    int64_t losses = (int64_t)b->batch_slots * b->seating.of[seat->stage].per_batch;
     state->losses = ft_arena_array(run->arena, losses, sizeof(float));
-    if (state->losses && !stage_is_here(run, s)) return FT_OK;
+    if (state->losses && !seat_is_here(run, s)) return FT_OK;
     state->params = ft_arena_array(run->arena, b->n_params + 1, sizeof(void *));
-    state->packed = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(void *));
+    state->packed = ft_arena_array(run->arena, seat->n_packs + 1, sizeof(void *));
     state->inputs = ft_arena_array(run->arena, b->n_inputs + 1, sizeof(void *));
-    state->bound = ft_arena_array(run->arena, stage->n_bound + 1, sizeof(void *));
-    state->kept_params = ft_arena_array(run->arena, stage->n_params + 1, sizeof(bool));
-    state->kept_packs = ft_arena_array(run->arena, stage->n_packs + 1, sizeof(bool));
-    state->updates = ft_arena_array(run->arena, stage->n_params + 1, sizeof(ft_update));
+    state->bound = ft_arena_array(run->arena, seat->n_bound + 1, sizeof(void *));
+    state->kept_params = ft_arena_array(run->arena, seat->n_params + 1, sizeof(bool));
+    state->kept_packs = ft_arena_array(run->arena, seat->n_packs + 1, sizeof(bool));
+    state->updates = ft_arena_array(run->arena, seat->n_params + 1, sizeof(ft_update));
     if (!state->losses || !state->params || !state->packed || !state->inputs || !state->bound ||
         !state->kept_params || !state->kept_packs || !state->updates)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", plan_stage(run, s));
@@ -197,19 +197,19 @@ static ft_status point_stage(ft_run *run, int s, ft_error *err)
         point_at_trained(run, s);
         return FT_OK;
     }
-    for (int i = 0; i < stage->n_params; i++) {
-        const ft_stage_param *sp = &stage->params[i];
+    for (int i = 0; i < seat->n_params; i++) {
+        const ft_seat_param *sp = &seat->params[i];
         int64_t at = sp->owned || sp->replica ? sp->at : b->params[sp->param].at;
         state->params[sp->param] = block + at;
     }
-    for (int i = 0; i < stage->n_packs; i++) state->packed[i] = block + stage->pack_at[i];
+    for (int i = 0; i < seat->n_packs; i++) state->packed[i] = block + seat->pack_at[i];
     return point_terms(run, s, err);
 }
 
 static char *owner_block(const ft_run *run, int param)
 {
     const ft_blueprint *b = run->blueprint;
-    return run->workers[b->stages[b->params[param].owner].device].block;
+    return run->workers[b->seats[b->params[param].owner].device].block;
 }
 
 static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
@@ -217,8 +217,8 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     run->blueprint = b;
     run->n_devices = b->cut.n_devices;
     run->n_edges = b->n_edges;
-    run->n_stages = b->seating.n_seats;
-    run->stages = ft_arena_array(run->arena, b->seating.n_seats, sizeof *run->stages);
+    run->n_seats = b->seating.n_seats;
+    run->seats = ft_arena_array(run->arena, b->seating.n_seats, sizeof *run->seats);
     run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
     run->results = ft_arena_array(run->arena, b->batch_slots, sizeof *run->results);
@@ -230,7 +230,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     run->output_mirrors = ft_arena_array(run->arena, b->n_outputs + 1, sizeof(char *));
     run->told_outputs = ft_arena_array(run->arena, b->n_outputs + 1, sizeof(char *));
     if (!run->gaps || !run->mirrors || !run->output_mirrors || !run->told_outputs || !run->states ||
-        !run->stages || !run->edges || !run->batches || !run->results || !run->workers)
+        !run->seats || !run->edges || !run->batches || !run->results || !run->workers)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int d = 0; d < b->cut.n_devices; d++) {
         if (run->trains) {
@@ -240,7 +240,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
         FT_TRY(allocate_block(run, d, err));
         FT_TRY(open_findings(&run->workers[d], err));
     }
-    for (int s = 0; s < b->seating.n_seats; s++) FT_TRY(point_stage(run, s, err));
+    for (int s = 0; s < b->seating.n_seats; s++) FT_TRY(point_seat(run, s, err));
     for (int p = 0; !run->trains && p < b->n_params; p++)
         if (owner_is_here(run, p)) run->states[p] = owner_block(run, p) + b->params[p].state_at;
     FT_TRY(ledger_new(run, err));
@@ -371,7 +371,7 @@ static ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *e
 {
     const ft_blueprint *b = run->blueprint;
     const mirror *m = &run->mirrors[param];
-    int device = b->stages[b->params[param].owner].device;
+    int device = b->seats[b->params[param].owner].device;
     const ft_location host[] = {{NULL, m->param}, {NULL, m->state}};
     const ft_location there[] = {at_device(run, device, param_at(run, param)),
                                  at_device(run, device, run->states[param])};
@@ -387,7 +387,7 @@ static ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *e
 ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const worker *w = &run->workers[b->stages[b->params[param].owner].device];
+    const worker *w = &run->workers[b->seats[b->params[param].owner].device];
     mirror *m = &run->mirrors[param];
     bool away = !owner_is_here(run, param);
     if ((!w->findings && !away) || m->is_new) return FT_OK;
@@ -443,9 +443,9 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
 static ft_status copy_replica(ft_run *run, int s, int i, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_param *sp = &b->stages[s].params[i];
-    int owner = b->stages[b->params[sp->param].owner].device;
-    worker *w = &run->workers[b->stages[s].device];
+    const ft_seat_param *sp = &b->seats[s].params[i];
+    int owner = b->seats[b->params[sp->param].owner].device;
+    worker *w = &run->workers[b->seats[s].device];
     bool away = !owner_is_here(run, sp->param);
     if (sp->with_state) keep_state_copy(w, s, i);
     if (away && run->rank) return FT_OK;
@@ -456,7 +456,7 @@ static ft_status copy_replica(ft_run *run, int s, int i, ft_error *err)
     ft_location state =
         away ? (ft_location){NULL, m->state} : at_device(run, owner, run->states[sp->param]);
     if (sp->replica)
-        FT_TRY(copy_on(w->compute, at_device(run, w->device, run->stages[s].params[sp->param]),
+        FT_TRY(copy_on(w->compute, at_device(run, w->device, run->seats[s].params[sp->param]),
                        weights, ft_spec_bytes(&b->params[sp->param].spec), err));
     if (!sp->with_state) return FT_OK;
     return copy_on(w->compute, at_device(run, w->device, known_state(run, s, sp->param)), state,
@@ -475,15 +475,15 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
     if (leads(run))
         for (int p = 0; p < b->n_params; p++) ranks_store(run, p);
     for (int s = 0; s < b->seating.n_seats; s++) {
-        const ft_stage_layout *stage = &b->stages[s];
-        worker *w = &run->workers[stage->device];
-        if (!stage_is_here(run, s)) continue;
-        for (int i = 0; i < stage->n_params; i++) {
-            const ft_stage_param *sp = &stage->params[i];
+        const ft_seat_layout *seat = &b->seats[s];
+        worker *w = &run->workers[seat->device];
+        if (!seat_is_here(run, s)) continue;
+        for (int i = 0; i < seat->n_params; i++) {
+            const ft_seat_param *sp = &seat->params[i];
             int64_t bytes = ft_spec_bytes(&b->params[sp->param].spec);
             if (sp->replica || sp->with_state) FT_TRY(copy_replica(run, s, i, err));
             if (sp->owned || sp->replica)
-                ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->stages[s].kept_params[i], bytes);
+                ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->seats[s].kept_params[i], bytes);
         }
         FT_TRY(pack_weights(run, s, -1, err));
     }

@@ -124,17 +124,17 @@ static void write_pieces(const ft_run *run, int n, const char *data)
     reply(run, error, page, sizeof wrote);
 }
 
-/* A parameter, or its state, in every stage here that has it: at its owner, or as a copy. */
+/* A parameter, or its state, in every seat here that has it: at its owner, or as a copy. */
 static void store(ft_run *run, int param, bool state, const char *data)
 {
     const ft_blueprint *b = run->blueprint;
     int64_t bytes = ft_spec_bytes(&b->params[param].spec);
     if (state) bytes = ft_blueprint_state_bytes(b, param);
-    for (int s = 0; s < run->n_stages; s++)
-        for (int i = 0; stage_is_here(run, s) && i < b->stages[s].n_params; i++) {
-            const ft_stage_param *p = &b->stages[s].params[i];
+    for (int s = 0; s < run->n_seats; s++)
+        for (int i = 0; seat_is_here(run, s) && i < b->seats[s].n_params; i++) {
+            const ft_seat_param *p = &b->seats[s].params[i];
             if (p->param != param || !(p->owned || (state ? p->with_state : p->replica))) continue;
-            memcpy(state ? known_state(run, s, param) : run->stages[s].params[param], data,
+            memcpy(state ? known_state(run, s, param) : run->seats[s].params[param], data,
                    (size_t)bytes);
         }
 }

@@ -25,7 +25,7 @@ static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_
                                       .batch = a->batch,
                                       .micro = a->micro,
                                       .device = (int16_t)w->device,
-                                      .stage = (int16_t)w->run->blueprint->stages[a->stage].origin,
+                                      .stage = (int16_t)w->run->blueprint->seats[a->seat].stage,
                                       .lag = (int16_t)lag,
                                       .kind = a->kind,
                                       .class = ft_action_moves(a) ? (uint8_t)a->item : 0,
@@ -43,7 +43,7 @@ static void pass_action(worker *w)
     atomic_fetch_add(&w->passed, 1);
 }
 
-/* The action at the worker's position, past those that are left out, with the stage's number here;
+/* The action at the worker's position, past those that are left out, as its seat here has it;
  * false at the end. */
 static bool next_action(worker *w, ft_action *a)
 {
@@ -62,7 +62,7 @@ static ft_status fail_at(const worker *w, const ft_action *a, ft_status status, 
     char micro[32] = "";
     if (ft_action_per_micro(a->kind)) snprintf(micro, sizeof micro, ", micro-batch %d", a->micro);
     ft_error_wrap(err, "device %s: %s of stage %d, batch %d%s", b->cut.devices[w->device].name,
-                  ft_action_word(a->kind), b->stages[a->stage].origin, a->batch, micro);
+                  ft_action_word(a->kind), b->seats[a->seat].stage, a->batch, micro);
     return status;
 }
 

@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "blueprint/states.h"
 
-/* Bytes of a class of a stage: as places of its tensors, and as a unit. */
+/* Bytes of a class of a seat: as places of its tensors, and as a unit. */
 typedef struct extent {
     int64_t apart, together;
 } extent;
@@ -15,15 +15,15 @@ static void add(extent *e, int64_t bytes)
     e->together += ft_memory_round(bytes);
 }
 
-/* What may move of a stage, by class. Weights of which older versions are kept stay, and
+/* What may move of a seat, by class. Weights of which older versions are kept stay, and
  * activations that wait for their backward longer than a batch. */
 static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
 {
-    const ft_stage_layout *stage = &b->stages[s];
-    const ft_stage *cut = stage->cut[0];
-    bool stay = b->plan.versions[stage->origin] > 1;
-    for (int i = 0; i < stage->n_params; i++) {
-        const ft_stage_param *sp = &stage->params[i];
+    const ft_seat_layout *seat = &b->seats[s];
+    const ft_stage *cut = seat->cut[0];
+    bool stay = b->plan.versions[seat->stage] > 1;
+    for (int i = 0; i < seat->n_params; i++) {
+        const ft_seat_param *sp = &seat->params[i];
         const ft_param_layout *p = &b->params[sp->param];
         if (!stay && (sp->owned || sp->replica))
             add(&out[FT_MEMORY_WEIGHTS], ft_spec_bytes(&p->spec));
@@ -33,12 +33,12 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
         int param = ft_graph_grad_term(b->cut.graphs[0], cut->grads[i])->param;
         add(&out[FT_MEMORY_GRADIENTS], ft_spec_bytes(&b->params[param].spec));
     }
-    for (int i = 0; i < stage->n_packs && !stay; i++)
-        add(&out[FT_MEMORY_PACKED], stage->packs[i].bytes);
-    int in_flight = stage->n_slots;
-    if (!stage->slot_bytes || in_flight > b->cut.micro_batches) return;
+    for (int i = 0; i < seat->n_packs && !stay; i++)
+        add(&out[FT_MEMORY_PACKED], seat->packs[i].bytes);
+    int in_flight = seat->n_slots;
+    if (!seat->slot_bytes || in_flight > b->cut.micro_batches) return;
     out[FT_MEMORY_ACTIVATIONS] =
-        (extent){in_flight * stage->slot_bytes, ft_place_room(stage->slot_bytes)};
+        (extent){in_flight * seat->slot_bytes, ft_place_room(seat->slot_bytes)};
 }
 
 static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency *out,
@@ -56,7 +56,7 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             if (!(fit->classes >> c & 1)) continue;
             bytes[s][c] = ft_place_bytes(extents[c].together);
-            capacity[b->stages[s].device] += extents[c].apart;
+            capacity[b->seats[s].device] += extents[c].apart;
         }
     }
     int ahead = fit->least ? 0 : fit->far_ahead ? FT_LOADS_FAR_AHEAD : FT_LOADS_AHEAD;
@@ -86,9 +86,9 @@ ft_status ft_fit_plan(ft_plan **out, const ft_blueprint *b, const ft_fit *fit, f
     *out = NULL;
     for (int s = 0; s < b->seating.n_seats; s++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-            if (b->stages[s].units[c])
+            if (b->seats[s].units[c])
                 return ft_fail(err, FT_INVALID, "the plan moves the %s of stage %d already",
-                               ft_memory_classes[c].name, b->stages[s].origin);
+                               ft_memory_classes[c].name, b->seats[s].stage);
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
     ft_status status = prepare(b, fit, &q, arena, err);

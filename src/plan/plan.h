@@ -93,7 +93,10 @@ ft_item_kind ft_action_item(ft_action_kind kind);
 
 typedef struct ft_action {
     uint16_t kind; /* ft_action_kind; of a size that leaves no byte unused */
-    int16_t stage;
+    union {
+        int16_t stage;
+        int16_t seat; /* of an action that ft_seated gave, in its place */
+    };
     int16_t lag;   /* F, B, I, G, A: batch number minus the version that it reads; P: updates ahead
                     */
     int16_t item;  /* S and V: an edge; O, L and D: a memory class; A: the lag of the forwards of

@@ -113,7 +113,7 @@ ft_status ft_seating_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p,
 ft_action ft_seated(const ft_seating *all, int device, ft_action a)
 {
     const ft_stage_share *s = &all->of[a.stage];
-    a.stage = (int16_t)(s->n > 1 ? ft_seat_of(all, a.stage, device) : s->first);
+    a.seat = (int16_t)(s->n > 1 ? ft_seat_of(all, a.stage, device) : s->first);
     return a;
 }
 
@@ -130,18 +130,18 @@ static int64_t leg_index(const ft_stage_share *s, const ft_action *a)
 
 int64_t ft_seat_index(const ft_seating *all, const ft_action *a)
 {
-    const ft_stage_share *s = share_of(all, a->stage);
+    const ft_stage_share *s = share_of(all, a->seat);
     return ft_action_per_micro(a->kind) ? ft_share_local(s, leg_index(s, a)) : a->batch;
 }
 
 bool ft_seat_is_first(const ft_seating *all, const ft_action *a)
 {
-    return ft_seat_index(all, a) % share_of(all, a->stage)->per_batch == 0;
+    return ft_seat_index(all, a) % share_of(all, a->seat)->per_batch == 0;
 }
 
 bool ft_seat_is_last(const ft_seating *all, const ft_action *a)
 {
-    int n = share_of(all, a->stage)->per_batch;
+    int n = share_of(all, a->seat)->per_batch;
     return ft_seat_index(all, a) % n == n - 1;
 }
 

@@ -42,8 +42,8 @@ int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local);
 /* The stage's seat on that device, or -1. */
 int ft_seat_of(const ft_seating *all, int stage, int device);
 
-/* Actions name stages. The same action with the number of the stage's seat on the device, which has
- * one; all below are asked with such. */
+/* Actions of a plan name their stage. The same action of a seat: with the stage's seat on the
+ * device, which has one, in its place; all below are asked with such. */
 ft_action ft_seated(const ft_seating *all, int device, ft_action action);
 /* The number, among those of its seat, of the action's micro-batch or batch in the leg. */
 int64_t ft_seat_index(const ft_seating *all, const ft_action *action);

@@ -1,7 +1,7 @@
 /* ranks/ranks.c - several processes: what rank 0 tells the others, and what they tell it.
  *
  * Rank 0 begins, feeds and ends legs; the others hear of it in the same order and do the same with
- * the devices that they have (engine/serve.c). When the stages of a process are done with a batch,
+ * the devices that they have (engine/serve.c). When the seats of a process are done with a batch,
  * rank 0 hears what they know of it: losses, norms, failures, outputs, what their devices did. */
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 
 struct ranks {
     ft_run *run;
-    int n_others; /* processes besides rank 0 that have stages of the run */
+    int n_others; /* processes besides rank 0 that have seats of the run */
     int done_tag, failure_tag;
     char **slips; /* by rank: ring of what is said of batches */
     int64_t *slip_bytes;
     int64_t *placed, *heard; /* by rank: slips so far in this leg */
-    /* At rank 0, by rank and parameter: whether it has a copy of what another stage owns; of its
+    /* At rank 0, by rank and parameter: whether it has a copy of what another seat owns; of its
      * state. */
     bool *copies, *state_copies;
     char *page;   /* at rank 0: room for what is said */
@@ -33,17 +33,17 @@ bool leads(const ft_run *run)
     return run->world && run->rank == 0;
 }
 
-static bool has_stages(const ft_run *run, int rank)
+static bool has_seats(const ft_run *run, int rank)
 {
-    for (int s = 0; s < run->n_stages; s++)
-        if (rank_of_stage(run, s) == rank) return true;
+    for (int s = 0; s < run->n_seats; s++)
+        if (rank_of_seat(run, s) == rank) return true;
     return false;
 }
 
 int ranks_parts(const ft_run *run)
 {
     int n = 0;
-    for (int s = 0; s < run->n_stages; s++) n += stage_is_here(run, s);
+    for (int s = 0; s < run->n_seats; s++) n += seat_is_here(run, s);
     return n + (leads(run) ? run->ranks->n_others : 0);
 }
 
@@ -86,12 +86,12 @@ static void pass_outputs(ft_run *run, int rank, int64_t ring, int bucket, strip 
     const ft_blueprint *b = run->blueprint;
     for (int i = 0; i < b->n_outputs; i++) {
         const ft_output_layout *out = &b->outputs[i];
-        if (rank_of_stage(run, out->stage) != rank) continue;
+        if (rank_of_seat(run, out->seat) != rank) continue;
         pass(s, part_at(run, i, ring), ft_blueprint_output_bytes(b, out, bucket) * out->micros);
     }
 }
 
-/* All that stages of that rank know of the batch: written by the rank, read by rank 0. */
+/* All that seats of that rank know of the batch: written by the rank, read by rank 0. */
 static void pass_batch(ft_run *run, int rank, int64_t number, strip *s)
 {
     const ft_blueprint *b = run->blueprint;
@@ -102,15 +102,15 @@ static void pass_batch(ft_run *run, int rank, int64_t number, strip *s)
     pass(s, &failure, sizeof failure);
     if (s->reads && s->at) note_failure(run, number, &failure, order);
     for (int i = 0; i < b->seating.n_seats; i++) {
-        if (rank_of_stage(run, i) != rank) continue;
-        const ft_stage_share *of = &b->seating.of[b->stages[i].origin];
-        pass(s, &run->stages[i].losses[ring * of->per_batch],
+        if (rank_of_seat(run, i) != rank) continue;
+        const ft_stage_share *of = &b->seating.of[b->seats[i].stage];
+        pass(s, &run->seats[i].losses[ring * of->per_batch],
              of->per_batch * (int64_t)sizeof(float));
-        pass(s, &run->gaps[ring * run->n_stages + i], sizeof(double));
-        if (i == b->norm_stage) pass(s, &batch->norm, sizeof batch->norm);
+        pass(s, &run->gaps[ring * run->n_seats + i], sizeof(double));
+        if (i == b->norm_seat) pass(s, &batch->norm, sizeof batch->norm);
     }
     for (int p = 0; b->squares && !b->norms && p < b->n_params; p++)
-        if (rank_of_stage(run, b->params[p].owner) == rank)
+        if (rank_of_seat(run, b->params[p].owner) == rank)
             pass(s, &norms_of(run, number)[p].squared, sizeof(double));
     pass_devices(run, rank, s);
     pass_outputs(run, rank, ring, s->at ? batch->bucket : b->cut.n_graphs - 1, s);
@@ -149,7 +149,7 @@ static void hear_slip(void *user, int from, int tag, int64_t bytes)
     memcpy(&number, slip, sizeof number);
     strip s = {slip, sizeof number, true};
     pass_batch(r->run, from, number, &s);
-    if (atomic_fetch_sub(&batch_of(r->run, number)->stages_left, 1) == 1)
+    if (atomic_fetch_sub(&batch_of(r->run, number)->seats_left, 1) == 1)
         complete_batch(r->run, number);
 }
 
@@ -288,7 +288,7 @@ void ranks_feed(ft_run *run, const ft_feed *feed)
     struct ranks *r = run->ranks;
     for (int rank = 1; rank < ft_world_size(run->world); rank++) {
         int64_t at = 0;
-        if (!r->slips[rank]) continue; /* it has no stages */
+        if (!r->slips[rank]) continue; /* it has no seats */
         for (int i = 0; i < b->n_inputs; i++) {
             int64_t bytes = b->input_bytes[feed->bucket * b->n_inputs + i] * b->cut.micro_batches;
             if (!reads_input(run, rank, i)) continue;
@@ -313,7 +313,7 @@ ft_status ranks_fetch(ft_run *run, int param, ft_error *err)
     ft_letter letter;
     ft_error theirs;
     if (run->ranks->begun) { /* else nobody has written anything yet */
-        say(run, rank_of_stage(run, b->params[param].owner),
+        say(run, rank_of_seat(run, b->params[param].owner),
             (control){.kind = SAY_FETCH, .number = param}, 0);
         FT_TRY(ft_world_take_reply(run->world, FT_TAG_REPLY, &letter, &theirs, err));
         strip s = {letter.data, sizeof theirs, true};
@@ -334,7 +334,7 @@ static void store(ft_run *run, say_kind kind, int param, const char *data, int64
 {
     const ft_blueprint *b = run->blueprint;
     const struct ranks *r = run->ranks;
-    int owner = rank_of_stage(run, b->params[param].owner);
+    int owner = rank_of_seat(run, b->params[param].owner);
     const bool *copies = kind == SAY_STORE ? r->copies : r->state_copies;
     memcpy(page_of(run), data, (size_t)bytes);
     for (int rank = 1; rank < ft_world_size(run->world); rank++)
@@ -374,7 +374,7 @@ static ft_status open_slips(ft_run *run, ft_error *err)
 {
     struct ranks *r = run->ranks;
     for (int rank = 0; rank < ft_world_size(run->world); rank++) {
-        bool mine = run->rank ? rank == run->rank : rank > 0 && has_stages(run, rank);
+        bool mine = run->rank ? rank == run->rank : rank > 0 && has_seats(run, rank);
         if (!mine) continue;
         strip s = {NULL, sizeof(int64_t), false};
         pass_batch(run, rank, 0, &s);
@@ -390,7 +390,7 @@ static ft_status open_outputs(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     for (int i = 0; leads(run) && i < b->n_outputs; i++) {
-        if (stage_is_here(run, b->outputs[i].stage)) continue;
+        if (seat_is_here(run, b->outputs[i].seat)) continue;
         run->told_outputs[i] = ft_arena_array(run->arena, b->batch_slots, b->outputs[i].slot_bytes);
         if (!run->told_outputs[i]) return no_memory(err);
     }
@@ -429,9 +429,9 @@ static ft_status note_copies(ft_run *run, ft_error *err)
     if (!r->copies) return no_memory(err);
     r->state_copies = r->copies + n;
     for (int s = 0; s < b->seating.n_seats; s++)
-        for (int i = 0; i < b->stages[s].n_params; i++) {
-            const ft_stage_param *p = &b->stages[s].params[i];
-            int64_t at = (int64_t)rank_of_stage(run, s) * b->n_params + p->param;
+        for (int i = 0; i < b->seats[s].n_params; i++) {
+            const ft_seat_param *p = &b->seats[s].params[i];
+            int64_t at = (int64_t)rank_of_seat(run, s) * b->n_params + p->param;
             r->copies[at] = r->copies[at] || p->replica;
             r->state_copies[at] = r->state_copies[at] || p->with_state;
         }

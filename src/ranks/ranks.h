@@ -38,7 +38,7 @@ void ranks_close(ft_run *run);
 void ranks_free(ft_world *world);
 /* Whether the run has other processes do what it does. */
 bool leads(const ft_run *run);
-/* Parts of a batch that end apart: stages here and, at rank 0, other processes with stages. */
+/* Parts of a batch that end apart: seats here and, at rank 0, other processes with seats. */
 int ranks_parts(const ft_run *run);
 
 /* At rank 0, around a leg; at its end with what happened there. */

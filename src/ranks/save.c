@@ -80,7 +80,7 @@ ft_status ranks_bring(const ft_run *run, const piece *p, const bool *wrote, cons
                       ft_error *err)
 {
     const control c = {.kind = SAY_SEND, .number = p->param, .part = p->part};
-    int owner = rank_of_stage(run, run->blueprint->params[p->param].owner);
+    int owner = rank_of_seat(run, run->blueprint->params[p->param].owner);
     ft_letter letter;
     ft_error theirs;
     if (wrote[owner]) return FT_OK;

@@ -8,9 +8,9 @@
 float *loss_of(const ft_run *run, int s, int64_t batch, int64_t micro)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_share *of = &b->seating.of[b->stages[s].origin];
+    const ft_stage_share *of = &b->seating.of[b->seats[s].stage];
     int64_t slot = batch % b->batch_slots;
-    return &run->stages[s].losses[slot * of->per_batch + ft_share_local(of, micro)];
+    return &run->seats[s].losses[slot * of->per_batch + ft_share_local(of, micro)];
 }
 
 /* Over its micro-batches in their order, whichever replica has them. */
@@ -19,9 +19,9 @@ static double sum_losses(const ft_run *run, int64_t batch)
     const ft_blueprint *b = run->blueprint;
     double sum = 0;
     int s = 0;
-    while (!b->stages[s].sums_loss) s++;
+    while (!b->seats[s].sums_loss) s++;
     for (int m = 0; m < b->cut.micro_batches; m++) {
-        int replica = ft_share_replica(&b->seating.of[b->stages[s].origin], m);
+        int replica = ft_share_replica(&b->seating.of[b->seats[s].stage], m);
         sum += (double)*loss_of(run, s + replica, batch, m);
     }
     return sum;

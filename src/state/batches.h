@@ -16,11 +16,11 @@ static inline norm_cell *norms_of(const ft_run *run, int64_t batch)
     return run->norms + batch % b->norm_slots * b->n_params;
 }
 
-/* Where a stage that makes the loss has that of a micro-batch. */
-float *loss_of(const ft_run *run, int stage, int64_t batch, int64_t micro);
+/* Where a seat that makes the loss has that of a micro-batch. */
+float *loss_of(const ft_run *run, int seat, int64_t batch, int64_t micro);
 /* A failure of a batch, which counts if none before it in the order was noted. */
 void note_failure(ft_run *run, int64_t batch, const ft_error *failure, int64_t order);
-/* The batch is done, by all stages of this process, and at rank 0 of all others: its result. */
+/* The batch is done, by all seats of this process, and at rank 0 of all others: its result. */
 void complete_batch(ft_run *run, int64_t number);
 
 #endif

@@ -42,9 +42,9 @@ static void count_units(const ft_run *run, disk_file *disks)
 {
     const ft_blueprint *b = run->blueprint;
     for (int i = 0; i < b->seating.n_seats * FT_MEMORY_CLASSES; i++) {
-        const ft_unit *u = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
-        if (!u || !disk_has(run, u) || !stage_is_here(run, u->seat)) continue;
-        disk_file *d = &disks[b->stages[u->seat].device];
+        const ft_unit *u = b->seats[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
+        if (!u || !disk_has(run, u) || !seat_is_here(run, u->seat)) continue;
+        disk_file *d = &disks[b->seats[u->seat].device];
         int64_t bytes = ft_memory_round(u->bytes) + FT_GUARD_BYTES;
         d->bytes += bytes;
         if (bytes > d->piece_bytes) d->piece_bytes = bytes;

@@ -67,8 +67,8 @@ ft_status guards_check(ft_run *run, ft_error *err)
     memset(p.line, GUARD, sizeof p.line);
     ft_blueprint_guards(run->blueprint, check_guard, &p);
     if (p.status != FT_OK || !p.broken) return p.status;
-    if (p.first.stage >= 0)
-        snprintf(stage, sizeof stage, " in stage %d", plan_stage(run, p.first.stage));
+    if (p.first.seat >= 0)
+        snprintf(stage, sizeof stage, " in stage %d", plan_stage(run, p.first.seat));
     if (p.first.slot >= 0) snprintf(slot, sizeof slot, ", slot %d", p.first.slot);
     if (p.first.name) snprintf(name, sizeof name, " of '%s'", p.first.name);
     return ft_fail(err, FT_INVALID, "device %s: something wrote past the end of %s%s%s%s",

@@ -28,9 +28,9 @@ void ledger_unit(const worker *w, ft_memory_class c, int64_t bytes)
     add_live(w, LIVE_TOGETHER, bytes);
 }
 
-void ledger_keep(worker *w, int stage, ft_memory_class c, bool *kept, int64_t bytes)
+void ledger_keep(worker *w, int seat, ft_memory_class c, bool *kept, int64_t bytes)
 {
-    if (*kept || w->run->blueprint->stages[stage].units[c]) return;
+    if (*kept || w->run->blueprint->seats[seat].units[c]) return;
     *kept = true;
     add_live(w, c, ft_place_bytes(bytes));
 }
@@ -122,8 +122,8 @@ static ft_status for_pools(const ft_run *run, ft_status (*each)(const pool *p, f
 {
     const ft_blueprint *b = run->blueprint;
     for (int s = 0; s < b->seating.n_seats; s++) {
-        FT_TRY(each(&run->stages[s].slots, err));
-        FT_TRY(each(&run->stages[s].held, err));
+        FT_TRY(each(&run->seats[s].slots, err));
+        FT_TRY(each(&run->seats[s].held, err));
     }
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) FT_TRY(each(&run->edges[e].rows[r].slots, err));
@@ -141,26 +141,26 @@ ft_status ledger_new(ft_run *run, ft_error *err)
     if (!run->output_slots || !run->kept_states)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int s = 0; s < b->seating.n_seats; s++) {
-        int window = b->stages[s].window, slots = window ? window : b->stages[s].n_slots;
+        int window = b->seats[s].window, slots = window ? window : b->seats[s].n_slots;
         const pool about = {.what = "activations of stage",
                             .number = plan_stage(run, s),
-                            .device = b->stages[s].device,
+                            .device = b->seats[s].device,
                             .class = FT_MEMORY_ACTIVATIONS,
                             .moves = window > 0,
                             .n = slots > 0 ? slots : 1};
-        FT_TRY(pool_new(&run->stages[s].slots, arena, &about, err));
+        FT_TRY(pool_new(&run->seats[s].slots, arena, &about, err));
         pool held = about;
         held.moves = false;
         held.what = "values between the halves of backwards of stage";
-        held.n = b->stages[s].n_held_slots;
-        FT_TRY(pool_new(&run->stages[s].held, arena, &held, err));
+        held.n = b->seats[s].n_held_slots;
+        FT_TRY(pool_new(&run->seats[s].held, arena, &held, err));
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
             pool older = about;
             older.moves = false;
             older.what = "older weights of stage";
             older.class = FT_MEMORY_VERSIONS;
-            older.n = b->stages[s].rings[k].n;
-            FT_TRY(pool_new(&run->stages[s].rings[k], arena, &older, err));
+            older.n = b->seats[s].rings[k].n;
+            FT_TRY(pool_new(&run->seats[s].rings[k], arena, &older, err));
         }
     }
     for (int e = 0; e < b->n_edges; e++)
@@ -178,7 +178,7 @@ ft_status ledger_new(ft_run *run, ft_error *err)
     for (int i = 0; i < b->n_outputs; i++) {
         const pool about = {.what = "output",
                             .number = i,
-                            .device = b->stages[b->outputs[i].stage].device,
+                            .device = b->seats[b->outputs[i].seat].device,
                             .class = FT_MEMORY_BUFFERS,
                             .n = b->batch_slots};
         FT_TRY(pool_new(&run->output_slots[i], arena, &about, err));
@@ -198,9 +198,9 @@ void ledger_reset(ft_run *run)
 {
     const ft_blueprint *b = run->blueprint;
     for (int s = 0; s < b->seating.n_seats; s++) {
-        empty(run, &run->stages[s].slots);
-        empty(run, &run->stages[s].held);
-        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) empty(run, &run->stages[s].rings[k]);
+        empty(run, &run->seats[s].slots);
+        empty(run, &run->seats[s].held);
+        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) empty(run, &run->seats[s].rings[k]);
     }
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) empty(run, &run->edges[e].rows[r].slots);
@@ -224,7 +224,7 @@ static int bucket_of(const ft_run *run, const ft_action *a)
 ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
-    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
+    const ft_seat_layout *seat = &run->blueprint->seats[a->seat];
     int64_t index = ft_seat_index(&run->blueprint->seating, a);
     bool enters = a->kind == FT_ACT_FORWARD ||
                   (a->kind == FT_ACT_SWAP_IN && a->item == FT_MEMORY_ACTIVATIONS);
@@ -233,9 +233,9 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
     bool halves = a->kind == FT_ACT_BACKWARD_INPUT;
     int bucket = enters || halves || fills ? bucket_of(run, a) : 0;
     if (enters)
-        FT_TRY(hand_out(run, &run->stages[a->stage].slots, index, stage->saved_bytes[bucket], err));
+        FT_TRY(hand_out(run, &run->seats[a->seat].slots, index, seat->saved_bytes[bucket], err));
     if (halves)
-        FT_TRY(hand_out(run, &run->stages[a->stage].held, index, stage->held_bytes[bucket], err));
+        FT_TRY(hand_out(run, &run->seats[a->seat].held, index, seat->held_bytes[bucket], err));
     for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++)
         FT_TRY(hand_out(run, &slots_row(run, at)->slots,
                         ft_blueprint_slot_index(run->blueprint, at.edge, a),
@@ -247,16 +247,16 @@ ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     int64_t index = ft_seat_index(&run->blueprint->seating, a);
-    const ft_stage_layout *stage = &run->blueprint->stages[a->stage];
+    const ft_seat_layout *seat = &run->blueprint->seats[a->seat];
     ft_row_end at;
     for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++)
         FT_TRY(give_back(run, &slots_row(run, at)->slots,
                          ft_blueprint_slot_index(run->blueprint, at.edge, a), err));
     bool leaves = ft_action_leaves(a) && a->item == FT_MEMORY_ACTIVATIONS;
     if (a->kind == FT_ACT_BACKWARD_WEIGHT)
-        FT_TRY(give_back(run, &run->stages[a->stage].held, index, err));
-    if (a->kind != (int)stage->last && !leaves) return FT_OK;
-    return give_back(run, &run->stages[a->stage].slots, index, err);
+        FT_TRY(give_back(run, &run->seats[a->seat].held, index, err));
+    if (a->kind != (int)seat->last && !leaves) return FT_OK;
+    return give_back(run, &run->seats[a->seat].slots, index, err);
 }
 
 ft_status ledger_arrive(ft_run *run, pool *slots, int64_t index, int64_t bytes, ft_error *err)
@@ -273,15 +273,15 @@ ft_status ledger_hear(ft_run *run, pool *slots, int64_t index, ft_error *err)
 ft_status ledger_keep_version(worker *w, int s, ft_weights_kind kind, int64_t version,
                               ft_error *err)
 {
-    pool *p = &w->run->stages[s].rings[kind];
-    int64_t bytes = ft_place_room(w->run->blueprint->stages[s].rings[kind].slot_bytes);
+    pool *p = &w->run->seats[s].rings[kind];
+    int64_t bytes = ft_place_room(w->run->blueprint->seats[s].rings[kind].slot_bytes);
     if (version >= p->n) FT_TRY(give_back(w->run, p, version - p->n, err));
     return hand_out(w->run, p, version, bytes, err);
 }
 
 int64_t ledger_version(const ft_run *run, int s, ft_weights_kind kind, int64_t version)
 {
-    const pool *p = &run->stages[s].rings[kind];
+    const pool *p = &run->seats[s].rings[kind];
     return atomic_load(&p->holders[version % p->n]) - 1;
 }
 

@@ -34,8 +34,8 @@ static int64_t norm_bytes(const ft_blueprint *b)
 static ft_status open_row(ft_run *run, int e, int r, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    ft_executor *from = run->workers[b->stages[b->edges[e].from].device].executor;
-    ft_executor *to = run->workers[b->stages[b->edges[e].to].device].executor;
+    ft_executor *from = run->workers[b->seats[b->edges[e].from].device].executor;
+    ft_executor *to = run->workers[b->seats[b->edges[e].to].device].executor;
     row_state *row = &run->edges[e].rows[r];
     int n = b->cargoes[e].rows[r].n;
     FT_TRY(open_events(run, r == FT_ROW_USED ? to : from, n, &row->full, err));
@@ -57,8 +57,8 @@ ft_status moves_open(ft_run *run, ft_error *err)
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) FT_TRY(open_row(run, e, r, err));
     for (int s = 0; s < b->seating.n_seats; s++)
-        FT_TRY(open_events(run, run->workers[b->stages[s].device].executor, b->batch_slots,
-                           &run->stages[s].ended, err));
+        FT_TRY(open_events(run, run->workers[b->seats[s].device].executor, b->batch_slots,
+                           &run->seats[s].ended, err));
     ft_executor *first = run->workers[run->home].executor;
     for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(open_feeder(run, d, err));
     void *norms = NULL;
@@ -82,7 +82,7 @@ void moves_close(ft_run *run)
             close_events(run->edges[e].rows[r].full);
             close_events(run->edges[e].rows[r].empty);
         }
-    for (int s = 0; run->stages && s < run->n_stages; s++) close_events(run->stages[s].ended);
+    for (int s = 0; run->seats && s < run->n_seats; s++) close_events(run->seats[s].ended);
     if (run->norms)
         run->norms_at->driver->release(run->norms_at, FT_OF_HOST, run->norms, run->norms_bytes);
 }
@@ -214,7 +214,7 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
     ft_row_end at;
-    if (b->stages[a->stage].nodes[a->kind] && b->blocks[w->device].batch_slot_bytes)
+    if (b->seats[a->seat].nodes[a->kind] && b->blocks[w->device].batch_slot_bytes)
         FT_TRY(wait_on(w, w->compute, w->fed[a->batch % b->batch_slots], err));
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];
@@ -297,7 +297,7 @@ char *batch_slot(const worker *w, int64_t batch)
     return w->block + block->batch_at + batch % b->batch_slots * block->batch_slot_bytes;
 }
 
-/* What stages on the device read of it. */
+/* What seats on the device read of it. */
 static ft_status load_inputs(const worker *w, const ft_feed *feed, ft_error *err)
 {
     const ft_run *run = w->run;
@@ -330,15 +330,15 @@ ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err)
 ft_status end_batch(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
-    return record_on(w->compute,
-                     run->stages[a->stage].ended[a->batch % run->blueprint->batch_slots], err);
+    return record_on(w->compute, run->seats[a->seat].ended[a->batch % run->blueprint->batch_slots],
+                     err);
 }
 
 ft_status unload_batch(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     for (int s = 0; s < b->seating.n_seats; s++) {
-        ft_device_event *event = run->stages[s].ended[run->taken % b->batch_slots];
+        ft_device_event *event = run->seats[s].ended[run->taken % b->batch_slots];
         if (!event) continue; /* of another process */
         FT_TRY(event->executor->driver->await(event, err));
     }

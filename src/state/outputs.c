@@ -6,7 +6,7 @@
 /* Parts of an output are in the order of the replicas. */
 static bool is_first(const ft_blueprint *b, int part)
 {
-    return !b->stages[b->outputs[part].stage].replica;
+    return !b->seats[b->outputs[part].seat].replica;
 }
 
 int count_outputs(const ft_blueprint *b)
@@ -26,7 +26,7 @@ int first_part(const ft_blueprint *b, int output)
 char *part_at(const ft_run *run, int part, int64_t ring)
 {
     const ft_output_layout *out = &run->blueprint->outputs[part];
-    const worker *w = &run->workers[run->blueprint->stages[out->stage].device];
+    const worker *w = &run->workers[run->blueprint->seats[out->seat].device];
     char *first = run->told_outputs[part];
     if (!first) first = w->block + out->at;
     return first + ring * out->slot_bytes;
@@ -36,10 +36,10 @@ ft_status gather_output(ft_run *run, int first, int64_t ring, int64_t bytes, cha
                         ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_share *of = &b->seating.of[b->stages[b->outputs[first].stage].origin];
+    const ft_stage_share *of = &b->seating.of[b->seats[b->outputs[first].seat].stage];
     for (int m = 0; m < b->cut.micro_batches; m++) {
         int part = first + ft_share_replica(of, m);
-        int device = b->stages[b->outputs[part].stage].device;
+        int device = b->seats[b->outputs[part].seat].device;
         char *from = part_at(run, part, ring) + ft_share_local(of, m) * bytes;
         ft_device_stream *feeder = run->workers[device].feeder; /* NULL: of another process */
         if (!feeder) {

@@ -12,7 +12,7 @@
 #include "state/remote.h"
 
 /* What an edge without cargo brings: the first failure of the batch that the sender knows, and the
- * squared norms of what the sending stage owns. */
+ * squared norms of what the sending seat owns. */
 typedef struct note {
     int64_t order;
     ft_error failure;
@@ -24,24 +24,24 @@ bool is_here(const ft_run *run, int device)
     return run->blueprint->cut.devices[device].rank == run->rank;
 }
 
-bool stage_is_here(const ft_run *run, int stage)
+bool seat_is_here(const ft_run *run, int seat)
 {
-    return is_here(run, run->blueprint->stages[stage].device);
+    return is_here(run, run->blueprint->seats[seat].device);
 }
 
-int rank_of_stage(const ft_run *run, int stage)
+int rank_of_seat(const ft_run *run, int seat)
 {
-    return run->blueprint->cut.devices[run->blueprint->stages[stage].device].rank;
+    return run->blueprint->cut.devices[run->blueprint->seats[seat].device].rank;
 }
 
 bool owner_is_here(const ft_run *run, int param)
 {
-    return stage_is_here(run, run->blueprint->params[param].owner);
+    return seat_is_here(run, run->blueprint->params[param].owner);
 }
 
 char *param_at(const ft_run *run, int param)
 {
-    return run->stages[run->blueprint->params[param].owner].params[param];
+    return run->seats[run->blueprint->params[param].owner].params[param];
 }
 
 void run_stop(ft_run *run, const ft_error *error)
@@ -61,19 +61,19 @@ void run_stop(ft_run *run, const ft_error *error)
 
 static bool sends(const ft_run *run, int e)
 {
-    return rank_of_stage(run, run->blueprint->edges[e].from) == run->rank;
+    return rank_of_seat(run, run->blueprint->edges[e].from) == run->rank;
 }
 
-static const ft_stage_share *share_of(const ft_blueprint *b, int stage)
+static const ft_stage_share *share_of(const ft_blueprint *b, int seat)
 {
-    return &b->seating.of[b->stages[stage].origin];
+    return &b->seating.of[b->seats[seat].stage];
 }
 
 /* -- notes ------------------------------------------------------------------------------------- */
 
 static int64_t note_bytes(const ft_blueprint *b, int e)
 {
-    const ft_stage_layout *from = &b->stages[b->edges[e].from];
+    const ft_seat_layout *from = &b->seats[b->edges[e].from];
     int64_t n = 0;
     for (int i = 0; i < from->n_params; i++) n += from->params[i].owned;
     return (int64_t)sizeof(note) + n * (int64_t)sizeof(double);
@@ -82,7 +82,7 @@ static int64_t note_bytes(const ft_blueprint *b, int e)
 static void write_note(ft_run *run, int e, int64_t batch, note *out)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *from = &b->stages[b->edges[e].from];
+    const ft_seat_layout *from = &b->seats[b->edges[e].from];
     const batch_state *state = batch_of(run, batch);
     int n = 0;
     pthread_mutex_lock(&run->error_lock);
@@ -97,14 +97,14 @@ static void write_note(ft_run *run, int e, int64_t batch, note *out)
 static void read_note(ft_run *run, int e, int64_t batch, const note *in)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *from = &b->stages[b->edges[e].from];
+    const ft_seat_layout *from = &b->seats[b->edges[e].from];
     int n = 0;
     note_failure(run, batch, &in->failure, in->order);
     for (int i = 0; b->norms && i < from->n_params; i++) {
         if (!from->params[i].owned) continue;
         double *at = &norms_of(run, batch)[from->params[i].param].squared;
         const double *said = &in->squared[n++];
-        /* The same may be said to a second stage here when the first one reads it. */
+        /* The same may be said to a second seat here when the first one reads it. */
         if (memcmp(at, said, sizeof *at) != 0) *at = *said;
     }
 }
@@ -136,7 +136,7 @@ static int64_t next_index(const ft_run *run, int e, int64_t after)
     const ft_stage_share *from = share_of(b, edge->from), *to = share_of(b, edge->to);
     int64_t index = after + 1;
     if (!ft_action_per_micro(edge->to_kind) || from->n == 1) return index;
-    int mine = b->stages[edge->from].replica, theirs = b->stages[edge->to].replica;
+    int mine = b->seats[edge->from].replica, theirs = b->seats[edge->to].replica;
     while (ft_share_replica(from, ft_share_index(to, theirs, index)) != mine) index++;
     return index;
 }
@@ -279,7 +279,7 @@ ft_status remotes_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     for (int e = 0; e < b->n_edges; e++) {
-        int from = rank_of_stage(run, b->edges[e].from), to = rank_of_stage(run, b->edges[e].to);
+        int from = rank_of_seat(run, b->edges[e].from), to = rank_of_seat(run, b->edges[e].to);
         run->edges[e].peer = -1;
         if (from == to || (from != run->rank && to != run->rank)) continue;
         run->edges[e].peer = from == run->rank ? to : from;

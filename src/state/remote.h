@@ -4,14 +4,14 @@
 
 #include "state/run.h"
 
-/* Whether a device, or a stage, is of this process; whose it is. */
+/* Whether a device, or a seat, is of this process; whose it is. */
 bool is_here(const ft_run *run, int device);
-bool stage_is_here(const ft_run *run, int stage);
-int rank_of_stage(const ft_run *run, int stage);
+bool seat_is_here(const ft_run *run, int seat);
+int rank_of_seat(const ft_run *run, int seat);
 /* Whether the device of a parameter's owner is of this process; where the parameter is there. */
 bool owner_is_here(const ft_run *run, int param);
 char *param_at(const ft_run *run, int param);
-/* Whether a stage of that rank reads an input. */
+/* Whether a seat of that rank reads an input. */
 bool reads_input(const ft_run *run, int rank, int input);
 /* Edges to other processes, of a run; before a leg. */
 ft_status remotes_open(ft_run *run, ft_error *err);

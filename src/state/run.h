@@ -12,7 +12,7 @@
 #include "optim/optim.h"
 #include "state/state.h"
 
-/* Slots of one kind, handed out in turn: those of an edge, of micro-batches in flight in a stage,
+/* Slots of one kind, handed out in turn: those of an edge, of micro-batches in flight in a seat,
  * of batches. */
 typedef struct pool {
     const char *what; /* for people */
@@ -47,14 +47,14 @@ typedef struct edge_state {
 typedef struct batch_state {
     int bucket;
     double rate, loss_scale;
-    _Atomic int stages_left;  /* stages that have not updated yet */
-    double norm;              /* of all gradients; by the blueprint's norm_stage alone */
+    _Atomic int seats_left;   /* seats that have not updated yet */
+    double norm;              /* of all gradients; by the blueprint's norm_seat alone */
     _Atomic int64_t finished; /* batch number + 1 once its result is written */
     ft_error failure;         /* numbers that are not finite, under error_lock: finite.c */
     int64_t failure_order;
 } batch_state;
 
-typedef struct stage_state {
+typedef struct seat_state {
     void **params;       /* by parameter: address, NULL for those not here */
     void **grads;        /* by term */
     uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */
@@ -62,15 +62,15 @@ typedef struct stage_state {
     float **summands;    /* and for the addresses of terms, or of replicas */
     ft_sum_term *parts;  /* room for one of each replica */
     double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
-    const void **packed; /* by pack of the stage */
+    const void **packed; /* by pack of the seat */
     void **inputs;       /* by input; set for each action */
     void **bound;        /* what an action reads or writes in slots of edges; likewise */
     ft_update *updates;  /* room for one of each parameter */
-    bool *kept_params;   /* by position in the stage's: written, so that it counts as live */
+    bool *kept_params;   /* by position in the seat's: written, so that it counts as live */
     bool *kept_packs, *kept_terms;
     float *losses;    /* by ring slot, then its micro-batch of the batch, where the loss is made */
     pool slots, held; /* of activations; of what is kept between halves of backwards */
-    struct stage_swaps *swaps;    /* in a leg that has them: swap.c */
+    struct seat_swaps *swaps;     /* in a leg that has them: swap.c */
     ft_version_count versions;    /* of this leg: counted where weights are written */
     pool rings[FT_WEIGHTS_KINDS]; /* of older weights */
     void **old_params;            /* as params and packed, for an action that reads older ones */
@@ -82,12 +82,12 @@ typedef struct stage_state {
     int64_t *marked;         /* by mark: the batch that it is of, and 1; 0: none */
     bool *kept_marks;        /* likewise: written, so that it counts as live */
     char **state_copies;     /* by parameter: its optimizer's state, of another replica; or NULL */
-    bool *kept_copies;       /* by position in the stage's parameters */
+    bool *kept_copies;       /* by position in the seat's parameters */
     double *rates;           /* of the updates that are missing: room for batch_slots */
     double *own_rates;       /* the same, of one parameter */
     bool spoiled;            /* saw a number that is not finite: updates no more */
-    ft_device_event **ended; /* by ring slot: the stage is done with that batch */
-} stage_state;
+    ft_device_event **ended; /* by ring slot: the seat is done with that batch */
+} seat_state;
 
 /* A parameter's squared gradient norm, which the devices of its owner and of others share. */
 typedef struct norm_cell {
@@ -157,16 +157,16 @@ typedef struct worker {
 
 struct ft_run {
     const ft_blueprint *blueprint;
-    ft_run *evaluation; /* of training: may be NULL */
-    ft_run *trains;     /* of evaluation: whose memory it works in; NULL in training */
-    int n_devices, n_edges, n_stages; /* the run may outlive its blueprint */
-    ft_world *world;                  /* NULL: this process has all devices */
-    int rank;                         /* whose devices are here */
-    int home;                         /* the first of them */
-    int first_tag;                    /* of messages of its edges */
-    struct ranks *ranks;              /* ranks/ranks.c */
+    ft_run *evaluation;              /* of training: may be NULL */
+    ft_run *trains;                  /* of evaluation: whose memory it works in; NULL in training */
+    int n_devices, n_edges, n_seats; /* the run may outlive its blueprint */
+    ft_world *world;                 /* NULL: this process has all devices */
+    int rank;                        /* whose devices are here */
+    int home;                        /* the first of them */
+    int first_tag;                   /* of messages of its edges */
+    struct ranks *ranks;             /* ranks/ranks.c */
     worker *workers;
-    stage_state *stages;
+    seat_state *seats;
     edge_state *edges;
     batch_state *batches; /* ring of blueprint->batch_slots */
     char *boxes;          /* all of edges, one behind the other */
@@ -184,7 +184,7 @@ struct ft_run {
                                 state have their homes there; NULL: in host memory */
     struct run_disks *disks; /* likewise; disk.c */
     ft_result *results;      /* ring of batch_slots */
-    double *gaps;            /* likewise, by stage: norms of what weights have gone */
+    double *gaps;            /* likewise, by seat: norms of what weights have gone */
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
@@ -201,10 +201,10 @@ struct ft_run {
     ft_arena *arena;
 };
 
-/* The stage of the plan of which stage s of the blueprint is a seat: what people know it by. */
-static inline int plan_stage(const ft_run *run, int s)
+/* The stage of the plan of which it is a seat: what people know it by. */
+static inline int plan_stage(const ft_run *run, int seat)
 {
-    return run->blueprint->stages[s].origin;
+    return run->blueprint->seats[seat].stage;
 }
 
 /* True when the action's batch is past the end of a leg that was drained. */
@@ -239,10 +239,10 @@ char *row_place(const ft_run *run, ft_row_end at, const ft_action *action);
 row_state *slots_row(const ft_run *run, ft_row_end at);
 /* S and V: from the row that it takes from to the one that it fills. */
 ft_status do_pass(worker *w, const ft_action *action, ft_error *err);
-/* Where a device has the inputs of a batch that its stages read. */
+/* Where a device has the inputs of a batch that its seats read. */
 char *batch_slot(const worker *w, int64_t batch);
-/* Copies a batch in, as number run->fed; notes that the stage is done with the action's batch;
- * waits until every stage is done with batch run->taken. */
+/* Copies a batch in, as number run->fed; notes that the seat is done with the action's batch;
+ * waits until every seat is done with batch run->taken. */
 ft_status load_batch(ft_run *run, const ft_feed *feed, ft_error *err);
 ft_status end_batch(worker *w, const ft_action *action, ft_error *err);
 ft_status unload_batch(ft_run *run, ft_error *err);

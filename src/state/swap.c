@@ -18,8 +18,8 @@ typedef struct micro_state {
     int stay; /* the newest */
 } micro_state;
 
-struct stage_swaps {
-    micro_state *micros; /* by number, modulo the stage's window */
+struct seat_swaps {
+    micro_state *micros; /* by number, modulo the seat's window */
     int window;
     char *homes; /* all of them */
     int64_t home_bytes;
@@ -29,22 +29,22 @@ struct stage_swaps {
 
 static ft_status open_swaps(ft_run *run, int s, ft_error *err)
 {
-    const ft_stage_layout *stage = &run->blueprint->stages[s];
-    ft_executor *executor = run->workers[stage->device].executor;
-    struct stage_swaps *w = ft_alloc(sizeof *w);
-    run->stages[s].swaps = w;
-    if (w) w->micros = ft_alloc(stage->window * (int64_t)sizeof *w->micros);
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    ft_executor *executor = run->workers[seat->device].executor;
+    struct seat_swaps *w = ft_alloc(sizeof *w);
+    run->seats[s].swaps = w;
+    if (w) w->micros = ft_alloc(seat->window * (int64_t)sizeof *w->micros);
     if (!w || !w->micros)
         return ft_fail(err, FT_NOMEM, "engine: no memory for the swaps of stage %d",
                        plan_stage(run, s));
-    w->window = stage->window;
-    w->home_bytes = stage->window * stage->slot_bytes;
+    w->window = seat->window;
+    w->home_bytes = seat->window * seat->slot_bytes;
     void *homes = NULL;
     FT_TRY(executor->driver->alloc(executor, FT_OF_HOST, w->home_bytes, &homes, err));
     w->homes = homes;
     for (int i = 0; i < w->window; i++) {
         micro_state *m = &w->micros[i];
-        m->home = w->homes + i * stage->slot_bytes;
+        m->home = w->homes + i * seat->slot_bytes;
         FT_TRY(executor->driver->open_event(&m->mark, executor, err));
         FT_TRY(executor->driver->open_event(&m->moved, executor, err));
     }
@@ -53,13 +53,13 @@ static ft_status open_swaps(ft_run *run, int s, ft_error *err)
 
 ft_status swaps_begin(ft_run *run, ft_error *err)
 {
-    for (int s = 0; s < run->n_stages; s++)
-        if (stage_is_here(run, s) && run->blueprint->stages[s].window)
+    for (int s = 0; s < run->n_seats; s++)
+        if (seat_is_here(run, s) && run->blueprint->seats[s].window)
             FT_TRY(open_swaps(run, s, err));
     return FT_OK;
 }
 
-static void close_swaps(struct stage_swaps *w, ft_executor *executor)
+static void close_swaps(struct seat_swaps *w, ft_executor *executor)
 {
     for (int i = 0; w->micros && i < w->window; i++) {
         if (w->micros[i].mark) executor->driver->close_event(w->micros[i].mark);
@@ -72,10 +72,10 @@ static void close_swaps(struct stage_swaps *w, ft_executor *executor)
 
 void swaps_end(ft_run *run)
 {
-    for (int s = 0; s < run->n_stages; s++) {
-        struct stage_swaps *swaps = run->stages[s].swaps;
-        if (swaps) close_swaps(swaps, run->workers[run->blueprint->stages[s].device].executor);
-        run->stages[s].swaps = NULL;
+    for (int s = 0; s < run->n_seats; s++) {
+        struct seat_swaps *swaps = run->seats[s].swaps;
+        if (swaps) close_swaps(swaps, run->workers[run->blueprint->seats[s].device].executor);
+        run->seats[s].swaps = NULL;
     }
 }
 
@@ -83,18 +83,18 @@ void swaps_end(ft_run *run)
 
 static micro_state *micro_of(const ft_run *run, const ft_action *a)
 {
-    const struct stage_swaps *swaps = run->stages[a->stage].swaps;
+    const struct seat_swaps *swaps = run->seats[a->seat].swaps;
     return &swaps->micros[ft_seat_index(&run->blueprint->seating, a) % swaps->window];
 }
 
 char *activations_at(const ft_run *run, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
-    char *block = run->workers[stage->device].block;
-    if (stage->window) return block + b->stays.of[micro_of(run, a)->stay].at;
-    int64_t slot = ft_seat_index(&b->seating, a) % stage->n_slots;
-    return block + stage->slots_at + slot * stage->slot_bytes;
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    char *block = run->workers[seat->device].block;
+    if (seat->window) return block + b->stays.of[micro_of(run, a)->stay].at;
+    int64_t slot = ft_seat_index(&b->seating, a) % seat->n_slots;
+    return block + seat->slots_at + slot * seat->slot_bytes;
 }
 
 static ft_status settle(worker *w, const micro_state *m, ft_error *err)
@@ -106,7 +106,7 @@ ft_status swaps_wait(worker *w, const ft_action *a, ft_error *err)
 {
     if (ft_action_moves(a)) return FT_OK;
     FT_TRY(units_wait(w, a, err));
-    if (!w->run->stages[a->stage].swaps || !ft_action_per_micro(a->kind)) return FT_OK;
+    if (!w->run->seats[a->seat].swaps || !ft_action_per_micro(a->kind)) return FT_OK;
     micro_state *m = micro_of(w->run, a);
     if (a->kind != FT_ACT_FORWARD) return settle(w, m, err);
     m->has_moved = false;
@@ -132,7 +132,7 @@ static ft_status end_move(micro_state *m, ft_device_stream *stream, ft_error *er
 
 static int64_t room_of(const worker *w, const ft_action *a)
 {
-    return ft_place_room(w->run->blueprint->stages[a->stage].slot_bytes);
+    return ft_place_room(w->run->blueprint->seats[a->seat].slot_bytes);
 }
 
 static ft_status micro_goes(worker *w, const ft_action *a, ft_error *err)

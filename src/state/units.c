@@ -1,4 +1,4 @@
-/* state/units.c - classes of stages that come to a device and leave it: actions O, L and D.
+/* state/units.c - classes of seats that come to a device and leave it: actions O, L and D.
  *
  * Where a unit lies is in the plan; here it is only brought there. It has a home in host memory of
  * its device, where it is between legs, and is copied on the device's stream in or out, beside what
@@ -38,7 +38,7 @@ typedef struct stay_state {
 } stay_state;
 
 struct run_units {
-    unit_state **of; /* by stage and class; NULL: none */
+    unit_state **of; /* by seat and class; NULL: none */
     stay_state *stays;
     int n, n_stays; /* of both */
 };
@@ -70,31 +70,31 @@ static char *place_of(const ft_run *run, const unit_state *u)
 
 /* -- addresses --------------------------------------------------------------------------------- */
 
-/* The weights of a stage, in it and in those of its device that use them in place. */
+/* The weights of a seat, in it and in those of its device that use them in place. */
 static void point_weights(ft_run *run, int s, char *base)
 {
     const ft_blueprint *b = run->blueprint;
     for (int t = 0; t < b->seating.n_seats; t++)
-        for (int i = 0; i < b->stages[t].n_params; i++) {
-            const ft_stage_param *sp = &b->stages[t].params[i];
+        for (int i = 0; i < b->seats[t].n_params; i++) {
+            const ft_seat_param *sp = &b->seats[t].params[i];
             bool own = t == s && (sp->owned || sp->replica);
             bool lent = t != s && !sp->owned && !sp->replica && b->params[sp->param].owner == s;
-            if (own) run->stages[t].params[sp->param] = base + sp->at;
-            if (lent) run->stages[t].params[sp->param] = base + b->params[sp->param].at;
+            if (own) run->seats[t].params[sp->param] = base + sp->at;
+            if (lent) run->seats[t].params[sp->param] = base + b->params[sp->param].at;
         }
 }
 
-/* What a stage of evaluation reads, of what training moves. */
+/* What a seat of evaluation reads, of what training moves. */
 static void point_visit(ft_run *run, const unit_state *u, char *base)
 {
-    const ft_stage_layout *stage = &run->blueprint->stages[u->unit->seat];
-    stage_state *state = &run->stages[u->unit->seat];
+    const ft_seat_layout *seat = &run->blueprint->seats[u->unit->seat];
+    seat_state *state = &run->seats[u->unit->seat];
     bool packed = u->unit->class == FT_MEMORY_PACKED;
-    for (int i = 0; packed && i < stage->n_packs; i++)
-        if (stage->pack_visit[i] >= 0) state->packed[i] = base + stage->pack_visit[i];
-    for (int i = 0; !packed && i < stage->n_params; i++)
-        if (stage->params[i].at >= 0)
-            state->params[stage->params[i].param] = base + stage->params[i].at;
+    for (int i = 0; packed && i < seat->n_packs; i++)
+        if (seat->pack_visit[i] >= 0) state->packed[i] = base + seat->pack_visit[i];
+    for (int i = 0; !packed && i < seat->n_params; i++)
+        if (seat->params[i].at >= 0)
+            state->params[seat->params[i].param] = base + seat->params[i].at;
 }
 
 static void point_at(ft_run *run, const unit_state *u, char *base)
@@ -105,22 +105,21 @@ static void point_at(ft_run *run, const unit_state *u, char *base)
         return;
     }
     int s = u->unit->seat;
-    const ft_stage_layout *stage = &b->stages[s];
+    const ft_seat_layout *seat = &b->seats[s];
     switch (u->unit->class) {
     case FT_MEMORY_WEIGHTS: point_weights(run, s, base); break;
     case FT_MEMORY_GRADIENTS:
-        for (int i = 0; i < stage->cut[0]->n_grads; i++)
-            run->stages[s].grads[stage->cut[0]->grads[i]] = base + stage->term_at[i];
+        for (int i = 0; i < seat->cut[0]->n_grads; i++)
+            run->seats[s].grads[seat->cut[0]->grads[i]] = base + seat->term_at[i];
         break;
     case FT_MEMORY_OPTIMIZER:
-        for (int i = 0; i < stage->n_params; i++)
-            if (stage->params[i].owned)
-                run->states[stage->params[i].param] =
-                    base + b->params[stage->params[i].param].state_at;
+        for (int i = 0; i < seat->n_params; i++)
+            if (seat->params[i].owned)
+                run->states[seat->params[i].param] =
+                    base + b->params[seat->params[i].param].state_at;
         break;
     case FT_MEMORY_PACKED:
-        for (int i = 0; i < stage->n_packs; i++)
-            run->stages[s].packed[i] = base + stage->pack_at[i];
+        for (int i = 0; i < seat->n_packs; i++) run->seats[s].packed[i] = base + seat->pack_at[i];
         break;
     default: break;
     }
@@ -151,18 +150,18 @@ static ft_status open_all(ft_run *run, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     struct run_units *all = run->units;
     for (int i = 0; i < all->n; i++) {
-        const ft_unit *unit = b->stages[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
+        const ft_unit *unit = b->seats[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
         if (!unit || unit->class == FT_MEMORY_ACTIVATIONS) continue; /* swap.c has those */
-        if (!stage_is_here(run, unit->seat)) continue;
+        if (!seat_is_here(run, unit->seat)) continue;
         unit_state *u = all->of[i] = ft_arena_alloc(run->arena, sizeof *u);
         if (!u) return ft_fail(err, FT_NOMEM, "engine: no memory for what moves");
         u->unit = unit;
-        u->device = b->stages[unit->seat].device;
+        u->device = b->seats[unit->seat].device;
         FT_TRY(open_unit(run, u, err));
     }
     for (int i = 1; i <= all->n_stays; i++) {
         int seat = b->stays.of[i].unit->seat;
-        ft_executor *executor = run->workers[b->stages[seat].device].executor;
+        ft_executor *executor = run->workers[b->seats[seat].device].executor;
         if (executor) FT_TRY(executor->driver->open_event(&all->stays[i].left, executor, err));
     }
     return FT_OK;
@@ -252,24 +251,24 @@ static void leave(const worker *w, unit_state *u)
     ledger_unit(w, u->unit->class, -place_bytes(u));
 }
 
-/* Copies what a stage of evaluation reads out of its homes, where training has it between legs. */
+/* Copies what a seat of evaluation reads out of its homes, where training has it between legs. */
 static ft_status copy_visit(const worker *w, const unit_state *u, ft_device_stream *stream,
                             ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[u->unit->seat];
-    const stage_state *trained = w->run->trains->stages;
+    const ft_seat_layout *seat = &b->seats[u->unit->seat];
+    const seat_state *trained = w->run->trains->seats;
     bool packed = u->unit->class == FT_MEMORY_PACKED;
     char *base = place_of(w->run, u);
     w->executor->driver->occupy(stream, base, place_bytes(u));
-    for (int i = 0; packed && i < stage->n_packs; i++) {
-        if (stage->pack_visit[i] < 0) continue;
-        const void *kept = trained[stage->pack_stage[i]].packed[stage->pack_at[i]];
-        FT_TRY(copy_on(stream, (ft_location){w->executor, base + stage->pack_visit[i]},
-                       (ft_location){NULL, (void *)(uintptr_t)kept}, stage->packs[i].bytes, err));
+    for (int i = 0; packed && i < seat->n_packs; i++) {
+        if (seat->pack_visit[i] < 0) continue;
+        const void *kept = trained[seat->pack_seat[i]].packed[seat->pack_at[i]];
+        FT_TRY(copy_on(stream, (ft_location){w->executor, base + seat->pack_visit[i]},
+                       (ft_location){NULL, (void *)(uintptr_t)kept}, seat->packs[i].bytes, err));
     }
-    for (int i = 0; !packed && i < stage->n_params; i++) {
-        const ft_stage_param *sp = &stage->params[i];
+    for (int i = 0; !packed && i < seat->n_params; i++) {
+        const ft_seat_param *sp = &seat->params[i];
         const ft_param_layout *info = &b->params[sp->param];
         if (sp->at >= 0)
             FT_TRY(copy_on(stream, (ft_location){w->executor, base + sp->at},
@@ -324,7 +323,7 @@ static ft_status mark(const worker *w, unit_state *u, ft_device_stream *stream, 
 
 ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
 {
-    unit_state *u = unit_at(w->run, a->stage, a->item);
+    unit_state *u = unit_at(w->run, a->seat, a->item);
     ft_device_stream *stream = stream_of(w, a);
     FT_TRY(mark(w, u, stream, err));
     FT_TRY(room_wait(w, a->stay, stream, err));
@@ -338,7 +337,7 @@ ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
 
 ft_status unit_goes(worker *w, const ft_action *a, ft_error *err)
 {
-    unit_state *u = unit_at(w->run, a->stage, a->item);
+    unit_state *u = unit_at(w->run, a->seat, a->item);
     ft_device_stream *stream = stream_of(w, a);
     FT_TRY(mark(w, u, stream, err));
     if (u->is_coming) FT_TRY(w->executor->driver->wait(stream, u->came, err));
@@ -352,7 +351,7 @@ ft_status unit_goes(worker *w, const ft_action *a, ft_error *err)
 
 ft_status unit_is_dropped(worker *w, const ft_action *a, ft_error *err)
 {
-    unit_state *u = unit_at(w->run, a->stage, a->item);
+    unit_state *u = unit_at(w->run, a->seat, a->item);
     FT_TRY(settle(w, u, err));
     FT_TRY(copy_guard(w, u, true, err));
     vacate(w, place_of(w->run, u), place_bytes(u));
@@ -363,7 +362,7 @@ ft_status unit_is_dropped(worker *w, const ft_action *a, ft_error *err)
 /* Gradients that the action is the first to write. */
 static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
 {
-    unit_state *u = unit_at(w->run, a->stage, FT_MEMORY_GRADIENTS);
+    unit_state *u = unit_at(w->run, a->seat, FT_MEMORY_GRADIENTS);
     bool writes = ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1;
     if (!a->stay || ft_action_moves(a) || !writes || u->is_there) return FT_OK;
     FT_TRY(room_wait(w, a->stay, w->compute, err));
@@ -376,7 +375,7 @@ static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
 static ft_status settle_home(worker *w, const ft_action *a, ft_error *err)
 {
     for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
-        unit_state *u = unit_at(w->run, a->stage, c);
+        unit_state *u = unit_at(w->run, a->seat, c);
         if (!u) continue;
         stay_state *from = &w->run->units->stays[u->stay]; /* of no device: it never came to one */
         if (u->stay && from->is_pending[BY_COMPUTE]) {
@@ -391,18 +390,18 @@ static ft_status settle_home(worker *w, const ft_action *a, ft_error *err)
 ft_status units_wait(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
-    const ft_stage_layout *stage = &b->stages[a->stage];
+    const ft_seat_layout *seat = &b->seats[a->seat];
     unsigned needs = ft_action_needs(a);
     if (!w->run->units) return FT_OK;
     if (ft_action_at_home(a)) return settle_home(w, a, err);
     FT_TRY(begin_gradients(w, a, err));
     for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
-        unit_state *u = needs >> c & 1 ? unit_at(w->run, a->stage, c) : NULL;
+        unit_state *u = needs >> c & 1 ? unit_at(w->run, a->seat, c) : NULL;
         if (u) FT_TRY(settle(w, u, err));
     }
     if (!(needs >> FT_MEMORY_WEIGHTS & 1)) return FT_OK;
-    for (int i = 0; i < stage->n_params; i++) { /* those that another stage lends */
-        const ft_stage_param *sp = &stage->params[i];
+    for (int i = 0; i < seat->n_params; i++) { /* those that another seat lends */
+        const ft_seat_param *sp = &seat->params[i];
         bool lent = !sp->owned && !sp->replica;
         unit_state *u =
             lent ? unit_at(w->run, b->params[sp->param].owner, FT_MEMORY_WEIGHTS) : NULL;

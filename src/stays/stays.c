@@ -12,7 +12,7 @@ static ft_status no_memory(ft_error *err)
 
 const ft_unit *stays_unit(const ft_stays *stays, const ft_action *a)
 {
-    ft_unit *const *units = stays->units[a->stage];
+    ft_unit *const *units = stays->units[a->seat];
     if (ft_action_moves(a)) return units[a->item];
     if (a->kind == FT_ACT_FORWARD || a->kind == FT_ACT_RECOMPUTE)
         return units[FT_MEMORY_ACTIVATIONS];
@@ -23,8 +23,8 @@ const ft_unit *stays_unit(const ft_stays *stays, const ft_action *a)
 
 const ft_unit *stays_ended(const ft_stays *stays, const ft_action *a)
 {
-    bool last = a->kind == (int)stays->last[a->stage];
-    return last ? stays->units[a->stage][FT_MEMORY_ACTIVATIONS] : NULL;
+    bool last = a->kind == (int)stays->last[a->seat];
+    return last ? stays->units[a->seat][FT_MEMORY_ACTIVATIONS] : NULL;
 }
 
 int stays_stage(const ft_stays *stays, const ft_unit *u)
@@ -38,13 +38,13 @@ static ft_status note_unit(ft_stays *stays, ft_arena *arena, const ft_action *a,
     bool home = ft_action_at_home(a);
     if (!home && !ft_action_moves(a)) return FT_OK;
     ft_memory_class class = home ? FT_MEMORY_OPTIMIZER : (ft_memory_class)a->item;
-    ft_unit **unit = &stays->units[a->stage][class];
+    ft_unit **unit = &stays->units[a->seat][class];
     if (!*unit) {
         *unit = ft_arena_alloc(arena, sizeof **unit);
         if (!*unit) return no_memory(err);
         bool fresh = home || a->kind == FT_ACT_SWAP_IN || class == FT_MEMORY_GRADIENTS ||
                      class == FT_MEMORY_ACTIVATIONS;
-        **unit = (ft_unit){.seat = a->stage, .class = class, .starts = !fresh};
+        **unit = (ft_unit){.seat = a->seat, .class = class, .starts = !fresh};
     }
     if (a->kind != FT_ACT_DROP || class != FT_MEMORY_GRADIENTS) (*unit)->goes_home = true;
     return FT_OK;
@@ -64,7 +64,7 @@ static void count_under_way(ft_stays *stays, int *now, const ft_plan *plan, int 
         for (int times = 0; times < times_of(plan, part); times++)
             for (int i = 0; i < list->n; i++) {
                 ft_action a = ft_seated(stays->seating, d, list->actions[i]);
-                int s = a.stage;
+                int s = a.seat;
                 now[s] += (a.kind == FT_ACT_FORWARD) - (a.kind == (int)stays->last[s]);
                 if (now[s] > stays->under_way[s]) stays->under_way[s] = now[s];
             }

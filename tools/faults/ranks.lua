@@ -35,7 +35,7 @@ return {
       "        (void)freed, (void)wanted, (void)err;\n", "c/engine_ranks",
       "a leg ends while slots are on their way" },
    -- src/ranks/ranks.c: rank 0
-   { "src/ranks/ranks.c", "n += stage_is_here(run, s);", "n += 1;", "c/engine_ranks",
+   { "src/ranks/ranks.c", "n += seat_is_here(run, s);", "n += 1;", "c/engine_ranks",
       "a batch waits for stages of others" },
    { "src/ranks/ranks.c", "        pass_number(s, &w->busy_ns);\n", "", "spec/several",
       "busy times of other processes are zero" },
@@ -44,7 +44,7 @@ return {
    { "src/ranks/ranks.c", "             of->per_batch * (int64_t)sizeof(float));\n",
       "             0);\n", "c/engine_ranks", "losses of other processes are not told" },
    { "src/ranks/ranks.c",
-      "        if (i == b->norm_stage) pass(s, &batch->norm, sizeof batch->norm);\n", "",
+      "        if (i == b->norm_seat) pass(s, &batch->norm, sizeof batch->norm);\n", "",
       "c/engine_ranks", "norms of batches are not told" },
    { "src/ranks/ranks.c", "number % run->blueprint->batch_slots * r->slip_bytes[rank];", "0;",
       "c/engine_ranks", "slips of batches overwrite each other" },
