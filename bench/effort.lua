@@ -10,7 +10,7 @@ local ft = require("ftpipe")
 
 local TIMES = tonumber(arg[1]) or 4
 local NAME = arg[2] or ""
-local STEPS_A_NODE, MOST_STEPS = 2000000, 3e8 -- as problem.h says
+local STEPS_A_NODE, MOST_STEPS = 2000000, 3e8 -- as problem/problem.h says
 
 -- ---------------------------------------------------------------------------------------------
 -- Graphs.

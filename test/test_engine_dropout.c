@@ -40,7 +40,7 @@ static ft_graph *make_drops(void)
 
 /* -- the draws --------------------------------------------------------------------------------- */
 
-/* What an element is multiplied by: the formula at the top of op_dropout.c. */
+/* What an element is multiplied by: the formula at the top of ops/op_dropout.c. */
 static double factor(uint32_t step, uint32_t node, uint32_t sample, uint32_t index, double share)
 {
     const uint32_t key[2] = {(uint32_t)SEED ^ node * 0x9E3779B9u, (uint32_t)(SEED >> 32) ^ step};

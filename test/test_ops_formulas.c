@@ -36,7 +36,7 @@ static void test_relative_buckets(void)
 
 /* -- dropout ----------------------------------------------------------------------------------- */
 
-/* The 16 bits of a Philox block that an element has: see the top of op_dropout.c. */
+/* The 16 bits of a Philox block that an element has: see the top of ops/op_dropout.c. */
 static uint32_t draw(const ft_rng_key *key, uint32_t sample, uint64_t index)
 {
     uint32_t out[4],

@@ -395,6 +395,30 @@ function rules.lua_rooms(finding)
    end
 end
 
+-- Ends of names of files in comments, and names that stand for no file of the sources.
+local NAME_OF_FILE = "%f[%w_/.~*-]([%l_][%l%d_/]*%.(%l+))%f[^%w_]"
+local SOURCE = { lua = true, c = true, h = true, cu = true }
+local NO_SOURCE = { ["recipe.lua"] = true, ["x.lua"] = true, ["ftpipe.lua"] = true }
+
+--- Files of the sources that comments name are there: beside the file, in the directory above it,
+-- or by their path in one of the trees.
+function rules.named_files(finding)
+   for _, path in ipairs(files({ "src", "kernels", "lua" }, ".c", ".h", ".cpp", ".cu", ".lua")) do
+      local above, own = path:match("^(.*/)[^/]+/[^/]+$") or "", path:match("^.*/")
+      for number, line in ipairs(lines_of(path)) do
+         local comment = path:find("%.lua$") and (line:match("^%s*%-%-(.*)")
+            or line:match("%s%-%- (.*)")) or line:match("/%*(.*)") or line:match("^%s%*(.*)")
+         for name, suffix in (comment or ""):gmatch(NAME_OF_FILE) do
+            local there = NO_SOURCE[name] or not SOURCE[suffix]
+            for _, tree in ipairs { "", own, above, "src/", "lua/", "lua/ftpipe/" } do
+               there = there or core.sys.exists(tree .. name) == "file"
+            end
+            if not there then finding(path, number, "names %s, which is not there", name) end
+         end
+      end
+   end
+end
+
 --- Nothing is left for later.
 function rules.leftovers(finding)
    local list = files({ "src", "kernels", "test", "bench", "cmake", "lua", "recipes", "examples",
@@ -461,7 +485,7 @@ end
 -- Running -----------------------------------------------------------------------------------------
 
 local ORDER = { "layers", "lua_rooms", "rooms", "benches", "sizes", "weight", "calls", "comments",
-   "globals", "headers", "leftovers", "format", "luacheck", "ldoc" }
+   "globals", "headers", "named_files", "leftovers", "format", "luacheck", "ldoc" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end

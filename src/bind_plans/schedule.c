@@ -371,8 +371,8 @@ static int schedule_weights(lua_State *L)
     return 1;
 }
 
-/*** The schedules there are: { name =, doc =, weights =, and what schedule.h says of: synchronous
- * =, splits =, interleaves =, groups =, folds =, replicates =, flat =, serial = }.
+/*** The schedules there are: { name =, doc =, weights =, and what schedule/schedule.h says of:
+ * synchronous =, splits =, interleaves =, groups =, folds =, replicates =, flat =, serial = }.
  * @function schedule.list */
 static int schedule_list(lua_State *L)
 {

@@ -16,9 +16,9 @@ int script_rank_code(lua_State *L);
 bool script_loss_is_said(lua_State *L);
 /* Tells the others that this process ends with an error. */
 void script_give_up_world(lua_State *L, int code);
-/* The processes that this one is of (transport.h), NULL: there are no others. Then, when the state
- * is closed, so that no run is left: rank 0 tells the others that the program ends, and with what;
- * and all leave. */
+/* The processes that this one is of (transport/transport.h), NULL: there are no others. Then, when
+ * the state is closed, so that no run is left: rank 0 tells the others that the program ends, and
+ * with what; and all leave. */
 struct ft_world *script_world(lua_State *L);
 void script_leave_world(struct ft_world *world, int code);
 

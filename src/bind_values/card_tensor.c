@@ -253,6 +253,6 @@ void script_card_tensor_class(lua_State *L)
     luaL_register(L, NULL, functions);
     script_class(L, class_name, methods, meta);
     lua_getfield(L, -1, "__index");
-    lua_setfield(L, -3, "methods"); /* tensor.lua adds to both */
+    lua_setfield(L, -3, "methods"); /* base/tensor.lua adds to both */
     lua_setfield(L, -2, "meta");
 }

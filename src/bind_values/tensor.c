@@ -373,7 +373,7 @@ static int tensor_view(lua_State *L)
     return finish(L, ft_tensor_reshape(box, tensor, &shape, &err), &err);
 }
 
-/* t:copy(): a contiguous copy; t:to(dtype), of which tensor.lua makes more, converts it. */
+/* t:copy(): a contiguous copy; t:to(dtype), of which base/tensor.lua makes more, converts it. */
 static int tensor_to(lua_State *L)
 {
     ft_tensor *tensor = script_check_tensor(L, 1);
@@ -509,7 +509,7 @@ static int tensor_text(lua_State *L)
     return push_text(L, script_check_view(L, 1), true);
 }
 
-/* The address of the first element and the C type behind it, for ffi.cast in tensor.lua. */
+/* The address of the first element and the C type behind it, for ffi.cast in base/tensor.lua. */
 static int tensor_address(lua_State *L)
 {
     static const char *const types[FT_DTYPE_COUNT] = {
@@ -565,7 +565,7 @@ int script_bind_tensor(lua_State *L)
     luaL_register(L, NULL, functions);
     lua_getfield(L, -2, "__index");
     lua_pushvalue(L, -1);
-    lua_setfield(L, -3, "methods"); /* tensor.lua adds to it */
+    lua_setfield(L, -3, "methods"); /* base/tensor.lua adds to it */
     lua_pushcclosure(L, tensor_index, 1);
     lua_setfield(L, -3, "__index");
     lua_pushvalue(L, -2);

@@ -50,7 +50,7 @@ typedef struct ft_gated_gelu_args {
     int64_t n;
 } ft_gated_gelu_args;
 
-/* Of the draws of op_dropout.c. */
+/* Of the draws of ops/op_dropout.c. */
 typedef struct ft_cuda_draw {
     uint32_t key[2], sample, threshold;
     float scale;

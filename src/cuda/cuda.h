@@ -71,9 +71,9 @@ ft_status ft_cuda_end_series(ft_device_stream *stream, ft_status status, ft_erro
     .copy = ft_cuda_copy, .launch = ft_cuda_run, .begin_series = ft_cuda_begin_series,             \
     .end_series = ft_cuda_end_series, .call = ft_driver_call
 
-/* The kernels of rows in f32; for the list of kernels of a program (ops.h). */
+/* The kernels of rows in f32; for the list of kernels of a program (ops/ops.h). */
 extern const ft_kernel_list ft_cuda_kernels;
-/* Sums, looks and optimizers; for the list of steps of a program (optim.h). */
+/* Sums, looks and optimizers; for the list of steps of a program (optim/optim.h). */
 extern const ft_step_kernels ft_cuda_steps;
 
 #endif

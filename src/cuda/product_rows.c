@@ -49,7 +49,7 @@ static ft_status product(const ft_call *call, const ft_product_args *args, int64
     return ft_cuda_launch(call->stream, FT_CUDA_product, grid, args, err);
 }
 
-/* Attributes (op_linear.c). */
+/* Attributes (ops/op_linear.c). */
 enum { ACTIVATION = 0, TRANSPOSED = 1, LINEAR_ROUNDING = 2, GRAD_ROUNDING = 0 };
 
 /* Of the attributes bf16, tf32, f16, which follow each other. */

@@ -1,7 +1,7 @@
 /* ops/maps.h - rows that are a function of every number, as two lists.
  *
  * A new one is a line here, its function in f64 in op_unary.c, vf_NAME, its vector form, in
- * simd/math.c (or vec_math.h), and for cards a case FT_CUDA_NAME in kernels/elements.cu. Everything
+ * simd/math.c (or simd/vec_math.h), and for cards a case FT_CUDA_NAME in kernels/elements.cu. All
  * else is made from the lists: the numbers of the kernels, the row with kernel, reference, cost and
  * gradient, and its place in the table. */
 #ifndef FT_OPS_MAPS_H

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 
 enum {
-    PERIODS = 12,         /* a multiple of every number of batches that fold.c tries */
+    PERIODS = 12,         /* a multiple of every number of batches that plan/fold.c tries */
     PROVE_MOST = 1000000, /* actions; a longer plan is proven as the shorter leg that was played */
 };
 

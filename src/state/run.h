@@ -50,7 +50,7 @@ typedef struct batch_state {
     _Atomic int seats_left;   /* seats that have not updated yet */
     double norm;              /* of all gradients; by the blueprint's norm_seat alone */
     _Atomic int64_t finished; /* batch number + 1 once its result is written */
-    ft_error failure;         /* numbers that are not finite, under error_lock: finite.c */
+    ft_error failure;         /* numbers that are not finite, under error_lock: actions/finite.c */
     int64_t failure_order;
 } batch_state;
 

@@ -1,9 +1,9 @@
 --- Evaluation: forwards through the stages of a run.
 --
--- They are a plan of their own over the same devices, stages and weights (engine.h), on graphs
--- without gradients and dropout. What they give for an example depends on the kind of the model
--- (kind/init.lua). Answers of text-to-text models are decoded by the same forwards (drafts.lua), so
--- that no device ever has to hold more than its stages.
+-- They are a plan of their own over the same devices, stages and weights (engine/engine.h), on
+-- graphs without gradients and dropout. What they give for an example depends on the kind of the
+-- model (kind/init.lua). Answers of text-to-text models are decoded by the same forwards
+-- (drafts.lua), so that no device ever has to hold more than its stages.
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")

@@ -2,7 +2,7 @@
 --
 -- A layout is { name =, train =, eval =, ... }: the names of its files in a data directory, and
 -- what the task's kind wants to know of it. `read`, optional, is a function path -> rows; without
--- it the end of the name decides (see records.lua). `columns`, optional, is a list of fields by
+-- it the end of the name decides (text/records.lua). `columns`, optional, is a list of fields by
 -- which a row of this layout is told from one of another whose files end alike.
 
 local core = require("ftpipe.core")

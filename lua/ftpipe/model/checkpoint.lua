@@ -140,7 +140,7 @@ function Checkpoint:tokenizer_key()
    return core.sys.sha256(table.concat(parts, "\n"))
 end
 
---- The tokenizer that comes with the model (tokenizer.lua).
+--- The tokenizer that comes with the model (text/tokenizer.lua).
 function Checkpoint:tokenizer()
    return tokenizers.open(self)
 end

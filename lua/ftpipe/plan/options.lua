@@ -1,6 +1,6 @@
 --- The options of runs and plans: one row each, in the order of --help.
 --
--- A row is a rule of opts.lua with a name, and with `of`: who takes it.
+-- A row is a rule of base/opts.lua with a name, and with `of`: who takes it.
 --
 --    recipe    flags of every recipe (preset "fine_tune")
 --    some      flags that a recipe may declare

@@ -12,8 +12,8 @@
 --    }
 --
 -- SCRIPT in an example is the script's own name. --micro-batches is args.micro_batches. Rules are
--- those of opts.lua. A flag of type "boolean"
--- takes no value. A wrong flag or value ends the program with one line and exit code 2.
+-- those of base/opts.lua. A flag of type "boolean" takes no value. A wrong flag or value ends the
+-- program with one line and exit code 2.
 
 local argparse = require("argparse")
 local copy = require("ftpipe.base.copy")

@@ -5,7 +5,7 @@ local class = require("ftpipe.base.class")
 
 local M = {}
 
--- Name, type (as class.lua has them; all may be absent), writers in lua/ftpipe, and what it is.
+-- Name, type (as in base/class.lua; all may be absent), writers in lua/ftpipe, and what it is.
 M.rows = {
    { "plan", "plan", "run/init", "that is executed" },
    { "model", "table", "run/init", "that is trained or scored" },

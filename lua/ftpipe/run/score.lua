@@ -18,9 +18,9 @@ function M.new(fields) return setmetatable(fields, Score) end
 --- Evaluates a run on a split.
 -- @tparam table run of ft.run: model, plan, engine, inputs, task; threaded
 -- @tparam table split of the task
--- @treturn score metric, unit, better, value, metrics (see metric/init.lua), loss, examples (how
---   many), predictions (rows by example), passes (see evaluate.lua), scorer; nil when a signal
---   ended it, where signals are held
+-- @treturn score metric, unit, better, value, metrics (see data/metric/init.lua), loss, examples
+--   (how many), predictions (rows by example), passes (see data/evaluate.lua), scorer; nil when a
+--   signal ended it, where signals are held
 function M.of(run, split)
    local o, kind = run.plan.options, kinds.of(run.model)
    local scorer = run.task:scorer(split)

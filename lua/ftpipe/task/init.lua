@@ -314,7 +314,7 @@ end
 
 --- What a model gets of rows that need no label, as it is predicted from: source texts in a task of
 -- kind text2text.
--- @tparam {table,...} rows of records.lua
+-- @tparam {table,...} rows of text/records.lua
 -- @local
 function Task:sources(rows)
    return self.rows.sources(self, files.layout_of(self, rows), rows)

@@ -161,7 +161,8 @@ typedef struct ft_simd {
 
 /* The tables for the best instruction set of this CPU. */
 const ft_simd *ft_simd_get(void);
-/* The tables of one instruction set (ft_isa of device.h), for tests; NULL: it is not built in. */
+/* The tables of one instruction set (ft_isa of device/device.h), for tests; NULL: it is not built
+ * in. */
 const ft_simd *ft_simd_of(int isa);
 
 /* name_avx512 and so on, inside the files of this folder. */

@@ -42,7 +42,7 @@ typedef struct ft_optim_simd {
 
 /* The loops for this CPU. */
 const ft_optim_simd *ft_optim_simd_get(void);
-/* Those of one ft_isa (device.h), for tests; NULL when it is not built in. */
+/* Those of one ft_isa (device/device.h), for tests; NULL when it is not built in. */
 const ft_optim_simd *ft_optim_simd_of(int isa);
 
 #endif

@@ -1,7 +1,7 @@
 --- Kinds of models and of tasks: what is read, handed out, scored and predicted. A kind is a file
 -- here, kind/NAME.lua, and needs no other; a model's family and a task's definition name it.
 --
--- A kind has, for tasks (see task.lua)
+-- A kind has, for tasks (see task/init.lua)
 --    definition, overrides, load   option rules of a definition, of a task made of it, of
 --                                  Task:load, beyond those that every task has
 --    layout                        rules of what predictions need of a layout; optional

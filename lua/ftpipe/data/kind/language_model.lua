@@ -1,7 +1,7 @@
 --- Kind language_model: a text goes on. A file is one long text, cut into windows (see
 -- data/windows.lua).
 --
--- The definition of a task has, beside what every task has (see task.lua):
+-- The definition of a task has, beside what every task has (see task/init.lua):
 --    block       tokens of an example
 --    stride      tokens from window to window of the evaluation; nil: disjoint blocks
 -- Rows are a list with one text in it, as `read` gives it.

@@ -1,6 +1,6 @@
 --- Kind span: the answer to a question is a span of a context, which is read in windows.
 --
--- The definition of a task has, beside what every task has (see task.lua):
+-- The definition of a task has, beside what every task has (see task/init.lua):
 --    max_source  ids of a window at most, [CLS] and both [SEP] included
 --    stride      pieces from the start of a window to that of the next
 --    max_query   pieces of a question at most

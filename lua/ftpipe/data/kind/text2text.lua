@@ -1,6 +1,6 @@
 --- Kind text2text: a text becomes one of a few answers, what Raffel et al. 2020 call text-to-text.
 --
--- The definition of a task has, beside what every task has (see task.lua):
+-- The definition of a task has, beside what every task has (see task/init.lua):
 --    answers     a list of { label =, target = }: values of the label and their target texts; where
 --                one of two is the true one it comes last
 --    label       the field with the label ("label")

@@ -67,7 +67,7 @@ local rules = {
 }
 for name, rule in pairs(metric.rules) do rules[name] = rule end
 
---- The metric of a name, or of a table of one's own: an option type (see opts.lua).
+--- The metric of a name, or of a table of one's own: an option type (see base/opts.lua).
 -- @treturn table the metric; nil and what was expected
 function M.convert(given)
    if type(given) == "table" then return opts.check("metric", rules, given) end
