@@ -303,6 +303,16 @@ describe("a cluster from a table", function()
          { devices = { { card = "t4", count = 0 } } })
    end)
 
+   it("has rows that say what their kind can do", function()
+      local function has(devices)
+         local row = core.engine.devices(devices)[1]
+         return { row.executes, row.in_host, row.measures, row.gaps }
+      end
+      assert.same({ true, true, true, true }, has("cpu:1"))
+      assert.same({ false, false, false, true }, has("sim:1x8GB"))
+      assert.same({ false, false, false, true }, has(cluster { devices = { { card = "t4" } } }))
+   end)
+
    it("is checked again by the engine", function()
       assert.matches("device 1: 'flops_per_s' is %-1, expected a number above 0",
          files.failure(core.engine.devices, { { memory_bytes = 1, flops_per_s = -1 } }))

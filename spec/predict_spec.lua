@@ -91,7 +91,7 @@ describe("ftpipe predict", function()
       refused(2, "needs one of %-%-text and %-%-file", { model, "--text", "a", "--file", "b" })
       refused(2, "%-%-context goes with %-%-text",
          { model, "--file", "b", "--context", "a" })
-      refused(2, "%-%-devices sim:2x11GB is for planning",
+      refused(2, "%-%-devices sim:2x11GB: predict runs on cores of this machine",
          { model, "--text", "a", "--devices", "sim:2x11GB" })
       refused(2, "%-%-tokens is not for models like .*/model %(t5%)",
          { model, "--text", "a", "--tokens", "3" })

@@ -244,7 +244,7 @@ describe("a recipe's task", function()
          layouts = { { train = "train.jsonl", eval = "val.jsonl", template = "{text}" } },
          answers = { { label = 1, target = "yes" } },
       }
-      local problem = files.failure(function() bare():open(opened, {}) end)
+      local problem = files.failure(function() bare():open(opened, { devices = "cpu:1" }) end)
       assert.equal('task bare has no embedded data: give data = "DIR", or train_file and '
          .. "eval_file", problem.message)
       assert.equal(2, problem.exit)

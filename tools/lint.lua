@@ -395,6 +395,19 @@ function rules.lua_rooms(finding)
    end
 end
 
+--- Kinds of devices are told apart by the columns of ft_device_kinds, which rows of devices have.
+function rules.device_kinds(finding)
+   for _, path in ipairs(files({ "lua", "spec", "tools", "examples", "bench" }, ".lua")) do
+      for number, line in ipairs(lines_of(path)) do
+         local by_field = line:find('device[%w_%[%]]*%.kind%s*[=~]=%s*"')
+         local name = line:match('kind%s*[=~]=%s*"(%l+)"') or line:match('%("%^(%l+)"%)')
+         if by_field or name == "cpu" or name == "cuda" or name == "sim" then
+            finding(path, number, "asks for the name of a kind of device, expected a property")
+         end
+      end
+   end
+end
+
 -- Ends of names of files in comments, and names that stand for no file of the sources.
 local NAME_OF_FILE = "%f[%w_/.~*-]([%l_][%l%d_/]*%.(%l+))%f[^%w_]"
 local SOURCE = { lua = true, c = true, h = true, cu = true }
@@ -485,7 +498,7 @@ end
 -- Running -----------------------------------------------------------------------------------------
 
 local ORDER = { "layers", "lua_rooms", "rooms", "benches", "sizes", "weight", "calls", "comments",
-   "globals", "headers", "named_files", "leftovers", "format", "luacheck", "ldoc" }
+   "globals", "headers", "device_kinds", "named_files", "leftovers", "format", "luacheck", "ldoc" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end

@@ -256,7 +256,7 @@ end
 
 --- How often the tolerances of sums on the CPU count for the device that stands for it: cards round
 -- products before they are added where their compiler does not join the two.
-function M.rounding() return core.engine.devices("cpu:1")[1].kind == "cpu" and 1 or 10 end
+function M.rounding() return core.engine.devices("cpu:1")[1].in_host and 1 or 10 end
 
 --- The most that was live on each device, of all classes, is no more than was planned for it, and
 -- most of that.

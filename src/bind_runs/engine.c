@@ -7,14 +7,33 @@
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
+/* What its kind can do, in the table at the top. */
+static void set_traits(lua_State *L, const ft_device *device)
+{
+    const ft_device_traits *kind = &ft_device_kinds[device->kind];
+    const struct {
+        const char *name;
+        bool has;
+    } columns[] = {{"executes", kind->executes},
+                   {"in_host", kind->in_host},
+                   {"measures", kind->measures},
+                   {"gaps", kind->gaps}};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        lua_pushboolean(L, columns[i].has);
+        lua_setfield(L, -2, columns[i].name);
+    }
+}
+
 /*** The devices that a text means.
  * @function engine.devices
  * @param text as in --devices, or a list of such rows as this gives
- * @treturn table list of { name =, kind = "cpu", "cuda" or "sim", threads =, card = (of a GPU, from
- *   0), rank = (of the process that has it), memory_bytes =, flops_per_s =, bf16_flops_per_s =,
- *   f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s =, link_latency_ns =,
- *   library_bytes = (what products are computed in, beside what plans place), host_limit = (bytes a
- *   second; 0: none) }
+ * @treturn table list of { name =, kind = what lists call it ("cpu", "cuda", "sim"), executes =
+ *   (else it is there for plans alone), in_host = (it computes on this machine's cores), measures =
+ *   (profiles of it can be measured), gaps = (plans may have runs measure gaps), threads =, card =
+ *   (of a GPU, from 0), rank = (of the process that has it), memory_bytes =, flops_per_s =,
+ *   bf16_flops_per_s =, f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s =,
+ *   link_latency_ns =, library_bytes = (what products are computed in, beside what plans place),
+ *   host_limit = (bytes a second; 0: none) }
  */
 static int engine_devices(lua_State *L)
 {
@@ -22,11 +41,12 @@ static int engine_devices(lua_State *L)
     const ft_device *devices = script_check_devices(L, 1, &n);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        lua_createtable(L, 0, 16);
+        lua_createtable(L, 0, 20);
         lua_pushstring(L, devices[d].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].driver ? devices[d].driver->name : "sim");
         lua_setfield(L, -2, "kind");
+        set_traits(L, &devices[d]);
         script_set_number(L, "threads", devices[d].n_threads);
         script_set_number(L, "card", devices[d].card);
         script_set_number(L, "rank", devices[d].rank);

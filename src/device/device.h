@@ -14,6 +14,18 @@
 
 typedef enum { FT_DEVICE_CPU, FT_DEVICE_SIM, FT_DEVICE_GPU } ft_device_kind;
 
+/* What is asked of a kind of device. */
+typedef struct ft_device_traits {
+    bool executes; /* what is planned for it; else it is there for plans alone */
+    bool in_host;  /* it computes on this machine's cores, in their memory */
+    bool measures; /* profiles: what work takes on it can be measured */
+    bool gaps;     /* plans may have runs measure how far weights go after forwards read them */
+    bool ranks;    /* runs of several processes may have it */
+} ft_device_traits;
+
+/* By kind: the one place where kinds are told apart, but for their drivers and kernels. */
+extern const ft_device_traits ft_device_kinds[];
+
 struct ft_driver; /* device/driver.h: what it can do */
 
 /* One device as planned for. Rates are what a cost model may count on, not promises. */

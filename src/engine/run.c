@@ -291,7 +291,7 @@ static ft_status find_home(ft_run *run, const ft_blueprint *b, ft_error *err)
         const ft_device *device = &b->cut.devices[d];
         if (device->rank > last) last = device->rank;
         if (device->rank == run->rank && run->home < 0) run->home = d;
-        if (size > 1 && device->kind != FT_DEVICE_CPU)
+        if (size > 1 && !ft_device_kinds[device->kind].ranks)
             return ft_fail(err, FT_UNSUPPORTED,
                            "device %s: devices of several processes are CPUs so far", device->name);
     }

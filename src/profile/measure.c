@@ -384,7 +384,7 @@ static ft_status measure(ft_profile *p, const ft_measure_options *o, ft_error *e
 ft_status ft_profile_measure(ft_profile **out, const ft_measure_options *o, ft_error *err)
 {
     *out = NULL;
-    if (o->device->kind != FT_DEVICE_CPU)
+    if (!ft_device_kinds[o->device->kind].measures)
         return ft_fail(err, FT_INVALID, "profile: device %s cannot be measured, only cpu:N can",
                        o->device->name);
     if (ft_graph_n_nodes(o->graph) == ft_graph_n_forward(o->graph))

@@ -187,8 +187,9 @@ function M.run(argv)
       threads = 0,
    }
    for _, device in ipairs(core.engine.devices(flags.devices)) do
-      if device.kind ~= "cpu" then
-         usage("--devices %s is for planning, predict runs on cpu", flags.devices)
+      if not device.in_host then
+         usage("--devices %s: predict runs on cores of this machine, as cpu or cpu:1x2",
+            flags.devices)
       end
       job.threads = job.threads + device.threads
    end

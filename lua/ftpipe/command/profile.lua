@@ -41,7 +41,8 @@ local function print_links(devices)
          way.to_bytes_per_s / 1e9, way.from_bytes_per_s / 1e9))
    end
    if not devices:find("^hosts:") then
-      devices = ("hosts:%dx%s"):format(#found.hosts, devices:find("^cpu") and devices or "cpu:1")
+      local counted = core.engine.devices(devices)[1].in_host
+      devices = ("hosts:%dx%s"):format(#found.hosts, counted and devices or "cpu:1")
    end
    print(links.text(links.description(devices, found)))
 end
@@ -60,7 +61,7 @@ function M.run(argv)
    local o = args.read(declared, argv, "profile MODEL")
    if o.links then return print_links(o.devices) end
    local model = models.open(named.flags { model = o.model, init = "random" })
-   local measure = core.engine.devices(o.devices)[1].kind == "cpu" and not o.calibrate
+   local measure = core.engine.devices(o.devices)[1].measures and not o.calibrate
    local profile = profiles(model, o.devices, {
       fresh = measure, whole = measure, batch = o.batch, source = o.max_source,
       target = o.max_target, dropout = o.dropout or 0.1, optimizer = o.optimizer,

@@ -274,7 +274,7 @@ local function wire(cluster)
       end
       wiring.homes[d] = memories[host]
       join_device(wiring, d, device, row, hubs[host])
-      if row and device.kind ~= "sim" then join_process(wiring, cluster, d) end
+      if row and device.executes then join_process(wiring, cluster, d) end
    end
    join_hosts(wiring, cluster.network, hubs, order)
    return wiring
@@ -325,7 +325,7 @@ local function from_text(text, measure)
       device.host = "host"
       cluster[i] = device
    end
-   if cluster[1].kind == "sim" then cluster.machine = wire(cluster) end
+   if not cluster[1].executes then cluster.machine = wire(cluster) end
    if measure then
       for key, value in pairs(core.profile.rates(full)) do
          for _, device in ipairs(cluster) do device[key] = math.max(value, 1) end

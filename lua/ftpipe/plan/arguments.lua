@@ -53,11 +53,10 @@ local function count_steps(args, data)
    return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
 end
 
---- Costs come from a profile taken here when the devices are here.
+--- Costs come from a profile taken here where one can be.
 local function profile_rule(args)
    if args.profile then return args.profile end
-   local here = core.engine.devices(args.devices)[1].kind == "cpu"
-   return here and "measured" or "modelled"
+   return core.engine.devices(args.devices)[1].measures and "measured" or "modelled"
 end
 
 --- Where the stages come from. What an asynchronous run computes depends on them, and a profile
@@ -107,7 +106,7 @@ end
 --- Refuses to train, on devices that are here, with what can only be planned.
 local function check_runs(args)
    local staleness = args.staleness ~= "none" and args.staleness or nil
-   local here = core.engine.devices(args.devices)[1].kind == "cpu"
+   local here = core.engine.devices(args.devices)[1].executes
    if not here or args.dry_run or args.eval_only or args.plan
       or schedules.runs(args.schedule, staleness)
    then

@@ -21,7 +21,7 @@ function M.profile(o, graph, devices)
       end
       return profiles.load(how)
    end
-   if devices[1].kind ~= "cpu" then
+   if not devices[1].measures then
       usage("%s: devices %s are not here to be measured", named.value(o, "profile", how),
          clusters.name_of(o.devices))
    end

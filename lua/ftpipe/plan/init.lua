@@ -47,8 +47,8 @@ Plan.__name = "plan"
 
 --- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
 -- @tparam table o options of a plan
--- @tparam string kind of the devices
-local function build_graphs(o, kind)
+-- @tparam table device of the first kind
+local function build_graphs(o, device)
    local graphs = { evaluation = o.eval_batches and {} }
    for i, source in ipairs(o.buckets) do
       local size = named.like(o, { batch = o.batch / o.micro_batches, source = source })
@@ -61,8 +61,8 @@ local function build_graphs(o, kind)
       groups.freeze(o, graphs[i])
       graphs[i]:grad(graphs[i]:find("loss"))
       if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
-      precision.apply(o.precision, graphs[i], kind)
-      if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], kind) end
+      precision.apply(o.precision, graphs[i], device)
+      if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], device) end
    end
    return graphs
 end
@@ -312,7 +312,7 @@ local function make(o)
    check_packs(o)
    local devices = core.engine.devices(o.devices)
    precision.check(o, devices)
-   local graphs = build_graphs(o, devices[1].kind)
+   local graphs = build_graphs(o, devices[1])
    local profile = costs.profile(o, graphs[#graphs], devices)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
@@ -340,7 +340,7 @@ local function make(o)
    plan.groups = groups.texts(o.groups)
    plan.modules = o.model.lora and adapters.modules(o, graphs[1])
    plan.devices_name = clusters.name_of(o.devices)
-   plan.only = devices[1].kind == "sim"
+   plan.only = not devices[1].executes
    return setmetatable(plan, Plan)
 end
 

@@ -43,7 +43,7 @@ function M.check_gaps(o)
       local name = o.synchronous and "schedule" or "max_staleness"
       usage("%s is of weights that are late, and with %s none are: leave it out",
          named.name(o, "gaps"), named.value(o, name, o[name]))
-   elseif core.engine.devices(o.devices)[1].kind == "cuda" then
+   elseif not core.engine.devices(o.devices)[1].gaps then
       usage.of(o, "{gaps} are measured on CPUs alone so far")
    end
 end

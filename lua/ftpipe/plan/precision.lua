@@ -12,14 +12,14 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
---- { name =, rate = field of a device: its rate, apply = what it does to a graph (for a kind of
+--- { name =, rate = field of a device: its rate, apply = what it does to a graph (for a
 -- device), stores = in plans what nodes give is kept in it, scales = losses are scaled, and steps
 -- may be skipped (base/scaling.lua) }.
 M.rows = {
    { name = "f32", apply = function() end },
    { name = "tf32", rate = "tf32_flops_per_s", apply = function(graph) graph:tf32() end },
    { name = "bf16", rate = "bf16_flops_per_s", stores = true,
-      apply = function(graph, kind) graph:bf16(kind ~= "cpu") end },
+      apply = function(graph, device) graph:bf16(not device.in_host) end },
    { name = "f16", rate = "f16_flops_per_s", stores = true, scales = true,
       apply = function(graph) graph:f16() end },
 }
@@ -50,10 +50,10 @@ function M.scales(name) return find(name).scales or false end
 -- @tparam {table,...} devices
 function M.check(o, devices)
    local row = find(o.precision)
-   if row.scales and devices[1].kind ~= "sim" then check_scaled(o, row, devices) end
+   if row.scales and devices[1].executes then check_scaled(o, row, devices) end
    for _, device in ipairs(devices) do
       local lacks = row.rate and device[row.rate] == 0
-      if lacks and device.kind ~= "sim" then
+      if lacks and device.executes then
          usage.of(o, "{precision=%s}: %s has no products of %s; f32 runs everywhere", row.name,
             device.name, row.name)
       elseif lacks then
@@ -76,13 +76,13 @@ end
 --- Changes a graph, which has its gradients, as the precision asks (the first, when it is nil).
 -- @tparam string name
 -- @tparam graph graph
--- @tparam string kind of the devices: those of "sim" will not run it
-function M.apply(name, graph, kind)
+-- @tparam table device that it is for
+function M.apply(name, graph, device)
    local row = find(name)
-   if kind == "sim" and row.stores then
+   if row.stores and not device.executes then
       graph:store(row.name)
    else
-      row.apply(graph, kind)
+      row.apply(graph, device)
    end
 end
 

@@ -157,10 +157,10 @@ local function head_of(t, device, devices, o)
    local threads = devices[1].threads
    local name = type(device) == "string" and device or device.name or "described"
    return {
-      hardware = devices[1].kind == "cpu" and hardware() or "not here",
+      hardware = devices[1].in_host and hardware() or "not here",
       device = name, dtype = o.dtype, versions = "ftpipe " .. core.version,
       threads = threads,
-      busy = devices[1].kind == "cpu" and math.max(1,
+      busy = devices[1].in_host and math.max(1,
          math.min(#devices, math.floor(core.sys.cores() / threads))) or 1,
       optimizer = o.optimizer, options = options_text(o), graph = digest(t),
    }

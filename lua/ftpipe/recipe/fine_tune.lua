@@ -62,7 +62,7 @@ return function(o)
    print(plan)
    plan:check()
    if plan.only then
-      if plan.devices[1].kind ~= "sim" then rehearse { plan = plan, data = data, args = args } end
+      if plan.devices[1].executes then rehearse { plan = plan, data = data, args = args } end
       return plan
    end
 

@@ -124,7 +124,9 @@ local function check_apart(args)
    end
 end
 
-local function is_planning(args) return (args.devices or ""):find("^sim") ~= nil end
+local function is_planning(args)
+   return args.devices ~= nil and not core.engine.devices(args.devices)[1].executes
+end
 
 --- Refuses an --out, or a --resume, that the run would stop at: before it has measured or planned
 -- anything. What plans for devices that are not there writes nothing, and may name any.

@@ -289,7 +289,8 @@ end
 -- @raise invalid argument: the model is of another kind
 function Task:open(model, args)
    check_kind(self, model, args)
-   local only_plans = args.dry_run or tostring(args.devices):match("^sim")
+   local devices = args.devices and core.engine.devices(args.devices)
+   local only_plans = args.dry_run or devices and not devices[1].executes
    if not only_plans then model:check_trainable() end
    local by_file = args.train_file or args.eval_file
    local given = args.data or by_file
