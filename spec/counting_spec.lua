@@ -1,4 +1,4 @@
---- Stages, devices and micro-batches are counted from 0 wherever they are read.
+--- Stages, devices and micro-batches are counted from 0 wherever they are read; one is no plural.
 
 local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")
@@ -39,5 +39,21 @@ describe("stages, devices and micro-batches", function()
          message = tostring(err.message or err)
          assert.matches("; stage 0 of " .. stages .. ", micro%-batch 0 of 4", message)
       end
+   end)
+end)
+
+describe("figures", function()
+   it("have the noun that fits them", function()
+      local plan = pipeline.plan { devices = "cpu:1", micro_batches = 1, batch = 1, steps = 1 }
+      local shown = tostring(plan) .. "\n" .. tostring(plan.blueprint)
+      assert.matches("plan: 1f1b, 1 stage on 1 device %(cpu:1%), batch 1 in 1 micro%-batch,", shown)
+      assert.matches("\nblueprint: 1f1b, 1 stage on 1 device, 1 micro%-batch$", shown)
+      local several = tostring(pipeline.plan { devices = "cpu:2", steps = 1 })
+      assert.matches("plan: 1f1b, 2 stages on 2 devices %(cpu:2%), batch 8 in 4 micro%-batches,",
+         several)
+      local graph = ft.graph.read("ftpipe weighted graph 1\nnode a forward_ns=1\n", "x.txt")
+      assert.matches("^x.txt: 1 node, 0 edges, ", tostring(graph))
+      assert.matches("slowest device %S+ ms, optimal, 1 stage, .*\n  device 0: %S+ ms in 1 stage,",
+         tostring(ft.partition(graph:problem { devices = "sim:1x1GB" })))
    end)
 end)

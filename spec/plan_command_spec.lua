@@ -141,7 +141,7 @@ describe("ftpipe plan", function()
          assert.not_matches("recomputed", out)
          assert.matches("\n  [^\n]*404.0 MB", out) -- 4 x 100 MB, and 4 x 1 MB of parameters
          out = of("sim:2x1GB", "--recompute", "always", "--mem")
-         assert.matches("4 micro%-batches, 1 stages recomputed", out)
+         assert.matches("4 micro%-batches, 1 stage recomputed", out)
          assert.matches("\n  [^\n]*104.0 MB", out) -- one micro-batch, its input is from outside
          local _, err, exit = of("sim:2x300MB", "--recompute", "never")
          assert.equal(3, exit, err)

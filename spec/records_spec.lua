@@ -75,7 +75,7 @@ describe("a tsv file", function()
    end)
 
    it("tells the line of a row with other columns than the header line", function()
-      assert.equal("x.tsv:3: 1 columns, the header line names 2 (a, b)",
+      assert.equal("x.tsv:3: 1 column, the header line names 2 (a, b)",
          fault("x.tsv", "a\tb\n1\t2\n3\n"))
    end)
 

@@ -68,7 +68,7 @@ describe("the RTE task", function()
          local data = load { max_source = 16, tokenizer = tokenizer }
          assert.equal(1, data.eval.cut_sources)
          assert.equal(1, data.train.cut_sources)
-         assert.matches("val%.jsonl %(1 examples, 1 cut to 16 ids%)$", tostring(data))
+         assert.matches("val%.jsonl %(1 example, 1 cut to 16 ids%)$", tostring(data))
          assert.equal(16, data.eval.dataset:longest("source"))
          local batcher = core.data.batcher {
             dataset = data.eval.dataset, batch = 1, buckets = { 16 }, lengths = { target = 16 },
@@ -93,7 +93,7 @@ describe("the RTE task", function()
          assert.matches("%(2 examples, 3 without a label left out%) and ", tostring(load()))
       end)
       local message = fault { ["train.jsonl"] = row("a", "b"), ["val.jsonl"] = SUPERGLUE }
-      assert.equal("train.jsonl: none of its 1 rows has a label", message)
+      assert.equal("train.jsonl: holds 1 row, and no label", message)
    end)
 
    it("refuses another label, with its place and those expected", function()

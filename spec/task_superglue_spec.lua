@@ -58,7 +58,7 @@ describe("the WiC task", function()
       assert.equal("val.jsonl:1:11: byte 0xe9 is not UTF-8", fault('{"word": "\233"}\n'))
       assert.equal("val.jsonl:2: field 'sentence1' is missing (have: label, sentence2, word)",
          fault(lines(wic(true)) .. '{"word": "w", "sentence2": "s", "label": true}\n'))
-      assert.equal("val.jsonl: none of its 1 rows has a label", fault(lines(wic(nil))))
+      assert.equal("val.jsonl: holds 1 row, and no label", fault(lines(wic(nil))))
    end)
 end)
 

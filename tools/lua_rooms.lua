@@ -1,7 +1,8 @@
 --- The rooms of lua/ftpipe: what each is, and which others it may require. Held by the rule
 -- "lua_rooms" of lint; what is not in a room is init.lua and parts.lua, which name all of them.
 return {
-   base = { "what Lua lacks: option tables, units, words, bounded files", {} },
+   base = { "what Lua lacks: option tables, units, words, bounded files, tensors; what is said of "
+      .. "work under way", {} },
    text = { "tokenizers, records, XML", { "base" } },
    page = { "what pages and pictures are made of", { "base", "text" } },
    model = { "families as graphs, configurations, checkpoints", { "base", "text", "page" } },

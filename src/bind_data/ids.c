@@ -154,7 +154,8 @@ static int ids_index(lua_State *L)
 
 static int ids_tostring(lua_State *L)
 {
-    lua_pushfstring(L, "%d ids", (int)check_vector(L, 1).n);
+    int n = (int)check_vector(L, 1).n;
+    lua_pushfstring(L, "%d id%s", n, script_plural(n, "s"));
     return 1;
 }
 

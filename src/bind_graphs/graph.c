@@ -390,9 +390,11 @@ static int graph_tostring(lua_State *L)
 {
     ft_graph *g = script_box_test(L, 1, GRAPH);
     if (!g) return script_fault(L, "graph was freed");
-    lua_pushfstring(L, "graph: %d nodes (%d forward), %d parameters, %d inputs",
-                    ft_graph_n_nodes(g), ft_graph_n_forward(g), ft_graph_n_params(g),
-                    ft_graph_n_inputs(g));
+    int n_nodes = ft_graph_n_nodes(g), n_params = ft_graph_n_params(g);
+    lua_pushfstring(L, "graph: %d node%s (%d forward), %d parameter%s, %d input%s", n_nodes,
+                    script_plural(n_nodes, "s"), ft_graph_n_forward(g), n_params,
+                    script_plural(n_params, "s"), ft_graph_n_inputs(g),
+                    script_plural(ft_graph_n_inputs(g), "s"));
     return 1;
 }
 

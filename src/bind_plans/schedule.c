@@ -346,9 +346,12 @@ static int plan_simulate(lua_State *L)
 static int plan_tostring(lua_State *L)
 {
     const ft_plan *plan = script_check_plan(L, 1);
-    lua_pushfstring(L, "plan: %s, %d stages on %d devices, %d micro-batches, %d batches",
-                    plan->schedule[0] ? plan->schedule : "by hand", plan->n_stages, plan->n_devices,
-                    plan->micro_batches, plan->n_batches);
+    lua_pushfstring(L, "plan: %s, %d stage%s on %d device%s, %d micro-batch%s, %d batch%s",
+                    plan->schedule[0] ? plan->schedule : "by hand", plan->n_stages,
+                    script_plural(plan->n_stages, "s"), plan->n_devices,
+                    script_plural(plan->n_devices, "s"), plan->micro_batches,
+                    script_plural(plan->micro_batches, "es"), plan->n_batches,
+                    script_plural(plan->n_batches, "es"));
     return 1;
 }
 

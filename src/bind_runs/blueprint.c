@@ -432,8 +432,10 @@ static int blueprint_tostring(lua_State *L)
 {
     const ft_blueprint *b = script_check_blueprint(L, 1);
     const ft_plan *plan = ft_blueprint_plan(b);
-    lua_pushfstring(L, "blueprint: %s, %d stages on %d devices, %d micro-batches", plan->schedule,
-                    plan->n_stages, plan->n_devices, plan->micro_batches);
+    lua_pushfstring(L, "blueprint: %s, %d stage%s on %d device%s, %d micro-batch%s", plan->schedule,
+                    plan->n_stages, script_plural(plan->n_stages, "s"), plan->n_devices,
+                    script_plural(plan->n_devices, "s"), plan->micro_batches,
+                    script_plural(plan->micro_batches, "es"));
     return 1;
 }
 

@@ -167,7 +167,8 @@ static int archive_tostring(lua_State *L)
 {
     const ft_archive *archive = script_box_test(L, 1, ARCHIVE);
     if (archive)
-        lua_pushfstring(L, "archive: %d tensors", ft_archive_count(archive));
+        lua_pushfstring(L, "archive: %d tensor%s", ft_archive_count(archive),
+                        script_plural(ft_archive_count(archive), "s"));
     else
         lua_pushliteral(L, "archive (closed)");
     return 1;

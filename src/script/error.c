@@ -173,6 +173,11 @@ int script_exit_code(lua_State *L, int i)
     return code;
 }
 
+const char *script_plural(int64_t n, const char *many)
+{
+    return n == 1 ? "" : many;
+}
+
 int script_traceback(lua_State *L)
 {
     if (!lua_isstring(L, 1)) {

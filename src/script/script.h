@@ -107,6 +107,9 @@ void script_where(lua_State *L);
 /* The process's exit code for a status that nobody caught (0 for FT_OK). */
 int script_status_exit(ft_status status);
 
+/* The end of a word behind a figure: "" behind 1, `many` ("s", "es") behind any other number. */
+const char *script_plural(int64_t n, const char *many);
+
 /* -- arguments -------------------------------------------------------------------------------- */
 
 /* An integer in [lo, hi]; 2.7, "2" and nil are refused, nothing is truncated. */

@@ -4,6 +4,7 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local checkpoint = require("ftpipe.model.checkpoint")
+local counted = require("ftpipe.base.counted")
 local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
 local named = require("ftpipe.base.named")
@@ -51,7 +52,7 @@ function M.run(argv)
       dtype = flags.dtype, shard_bytes = flags.shard,
    })
    print(("%s: %s%s"):format(flags.out, units.format_bytes(bytes), n_adapters > 0
-      and (", with %d adapters added to their weights"):format(n_adapters) or ""))
+      and (", with %s added to their weights"):format(counted(n_adapters, "adapter")) or ""))
 end
 
 return M

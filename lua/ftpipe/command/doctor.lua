@@ -2,6 +2,7 @@
 
 local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local cuda = require("ftpipe.placement.cuda")
 local hub = require("ftpipe.model.hub")
 local links = require("ftpipe.placement.links")
@@ -31,7 +32,7 @@ end
 
 local function machine()
    local cpu = first_line("/proc/cpuinfo", "model name%s*:%s*([^\n]+)") or "cpu"
-   return ("%s, %d cores%s"):format(cpu, core.sys.cores(),
+   return ("%s, %s%s"):format(cpu, counted(core.sys.cores(), "core"),
       core.sys.has_bf16() and ", bf16 products" or ", no bf16 products: f32 is faster")
 end
 

@@ -4,6 +4,7 @@ local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local directories = require("ftpipe.store.directory")
 local events = require("ftpipe.store.events")
 local indexes = require("ftpipe.sweep.index")
@@ -118,7 +119,7 @@ function ACTIONS.ls(words, flags)
    if flags.format == "json" then return print(core.json.encode(core.json.array(runs))) end
    for i, run in ipairs(runs) do
       cells[i] = { run.path, run.state, run.task or "-", score_of(run), run.summary.steps
-         and ("%d steps, %s"):format(run.summary.steps,
+         and ("%s, %s"):format(counted(run.summary.steps, "step"),
             units.format_seconds(run.summary.seconds or 0)) or "-",
          run.started and run.started:gsub("T", " "):sub(1, 16) or "" }
    end
@@ -200,7 +201,8 @@ end
 function ACTIONS.reindex(words)
    if #words == 0 then usage("which sweep? give its directory, as ftpipe runs reindex out/lr") end
    for _, path in ipairs(words) do
-      print(("%s: %d trials, %d reports"):format(path, indexes.rebuild(path)))
+      local trials, reports = indexes.rebuild(path)
+      print(("%s: %s, %s"):format(path, counted(trials, "trial"), counted(reports, "report")))
    end
 end
 

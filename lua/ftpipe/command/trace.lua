@@ -3,6 +3,7 @@
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local directories = require("ftpipe.store.directory")
 local left = require("ftpipe.store.left")
 local records = require("ftpipe.store.record")
@@ -118,7 +119,7 @@ function M.run(argv)
    directories.check_file(path, flags.out)
    if flags.out:find("%.gz$") then text = core.sys.gzip(text) end
    core.sys.write_file(flags.out, text)
-   print(("%s: %d events, %d kB"):format(flags.out, n, math.ceil(#text / 1000)))
+   print(("%s: %s, %d kB"):format(flags.out, counted(n, "event"), math.ceil(#text / 1000)))
 end
 
 return M

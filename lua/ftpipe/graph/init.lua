@@ -13,6 +13,7 @@
 -- src/problem/problem.h says what each of them means.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local builder = require("ftpipe.graph.builder")
@@ -85,8 +86,8 @@ function Graph:format(form, o)
    end
    o = o or {}
    if o.result and #o.result.device ~= #self.nodes then
-      usage("graph: the result is of a graph of %d nodes, this one has %d", #o.result.device,
-         #self.nodes)
+      usage("graph: the result is of a graph of %s, this one has %d",
+         counted(#o.result.device, "node"), #self.nodes)
    end
    return writers[form](self, o)
 end
@@ -393,9 +394,9 @@ end
 
 function Graph:__tostring()
    local sums = self:totals()
-   return ("%s: %d nodes, %d edges, forward %.2f ms, backward %.2f ms, parameters %s"):format(
-      self.title, #self.nodes, #self.edges, sums.forward_ns / 1e6, sums.backward_ns / 1e6,
-      units.format_bytes(sums.parameter_bytes))
+   return ("%s: %s, %s, forward %.2f ms, backward %.2f ms, parameters %s"):format(self.title,
+      counted(#self.nodes, "node"), counted(#self.edges, "edge"), sums.forward_ns / 1e6,
+      sums.backward_ns / 1e6, units.format_bytes(sums.parameter_bytes))
 end
 
 Graph.__shown = Graph.summary

@@ -1,6 +1,7 @@
 --- What families ask of config.json: each fault is one line that names key, value and expectation.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local named = require("ftpipe.base.named")
 local shown = require("ftpipe.base.shown")
 
@@ -61,9 +62,9 @@ end
 -- @tparam string option what makes them shorter, for the message
 function M.length(config, key, length, option)
    if length <= config[key] then return end
-   core.fail("invalid argument", ("sequences of %d tokens are too long for the model: it has %d "
-      .. "positions (%s in config.json); give fewer with %s"):format(length, config[key], key,
-      option), 2)
+   core.fail("invalid argument", ("sequences of %d tokens are too long for the model: it has %s "
+      .. "(%s in config.json); give fewer with %s"):format(length,
+      counted(config[key], "position"), key, option), 2)
 end
 
 --- What says how long sequences are, for those who gave it: a recipe's --block, else --max-source;

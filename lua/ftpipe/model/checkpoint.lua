@@ -6,6 +6,7 @@
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local families = require("ftpipe.model.families")
 local forms = require("ftpipe.model.forms")
 local peft = require("ftpipe.model.peft")
@@ -152,7 +153,7 @@ function Checkpoint:close()
 end
 
 function Checkpoint:__tostring()
-   return ("checkpoint %s: %d tensors"):format(self.path, #self:names())
+   return ("checkpoint %s: %s"):format(self.path, counted(#self:names(), "tensor"))
 end
 
 -- ---------------------------------------------------------------------------------------------

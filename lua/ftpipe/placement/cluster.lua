@@ -20,6 +20,7 @@
 -- `shared` lets through one transfer at a time. Plans take it as `devices`.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local draw = require("ftpipe.placement.draw")
 local guard = require("ftpipe.base.guard")
 local html = require("ftpipe.page.html")
@@ -452,7 +453,7 @@ end
 
 function Cluster:__tostring()
    local lines = {
-      ("cluster %s: %d device%s, %s"):format(self.name, #self, #self == 1 and "" or "s",
+      ("cluster %s: %s, %s"):format(self.name, counted(#self, "device"),
          units.format_bytes(self:memory_bytes())),
    }
    local first = 1

@@ -10,6 +10,7 @@
 local bars = require("ftpipe.page.bars")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local html = require("ftpipe.page.html")
 local opts = require("ftpipe.base.opts")
@@ -23,10 +24,9 @@ Result.__index = Result
 Result.__name = "placement"
 
 local function describe_load(d, load)
-   return ("  device %d: %.2f ms in %d stage%s, %.1f MB, sends %.2f MB, receives %.2f MB"):format(
-      d - 1, load.price_ns / 1e6, load.stages, load.stages == 1 and "" or "s",
-      load.memory_bytes / 1e6, (load.out_bytes + load.out_grad_bytes) / 1e6,
-      (load.in_bytes + load.in_grad_bytes) / 1e6)
+   return ("  device %d: %.2f ms in %s, %.1f MB, sends %.2f MB, receives %.2f MB"):format(d - 1,
+      load.price_ns / 1e6, counted(load.stages, "stage"), load.memory_bytes / 1e6,
+      (load.out_bytes + load.out_grad_bytes) / 1e6, (load.in_bytes + load.in_grad_bytes) / 1e6)
 end
 
 --- "optimal", or how far above a bound: that of all placements, and the method's own where it has
@@ -41,9 +41,9 @@ end
 
 function Result:__tostring()
    local lines = {
-      ("%s: slowest device %.3f ms, %s, %d stages, %.2f MB moved; effort %.1f"):format(self.method,
-         self.objective_ns / 1e6, describe_gap(self), self.n_stages, self.moved_bytes / 1e6,
-         self.effort),
+      ("%s: slowest device %.3f ms, %s, %s, %.2f MB moved; effort %.1f"):format(self.method,
+         self.objective_ns / 1e6, describe_gap(self), counted(self.n_stages, "stage"),
+         self.moved_bytes / 1e6, self.effort),
    }
    local referee = self.referee
    if referee then
@@ -60,8 +60,7 @@ local function picture(result)
    for d, load in ipairs(result.loads) do
       local name = ("device %d"):format(d - 1)
       times[d] = { name = name, value = load.price_ns, colour = d,
-         words = ("%.2f ms, %d stage%s"):format(load.price_ns / 1e6, load.stages,
-            load.stages == 1 and "" or "s") }
+         words = ("%.2f ms, %s"):format(load.price_ns / 1e6, counted(load.stages, "stage")) }
       memory[d] = { name = name, value = load.memory_bytes, colour = d,
          words = units.format_bytes(load.memory_bytes) }
    end
@@ -125,8 +124,8 @@ local function ask(partitioner, problem)
          .. "nodes", type(device), n_nodes)
    end
    if #device ~= n_nodes then
-      usage("a partitioner of one's own gave %d devices, expected one for each of %d nodes",
-         #device, n_nodes)
+      usage("a partitioner of one's own gave %s, expected one for each of %s",
+         counted(#device, "device"), counted(n_nodes, "node"))
    end
    for n, d in ipairs(device) do
       if type(d) ~= "number" or d % 1 ~= 0 or d < 1 or d > n_devices then

@@ -1,6 +1,7 @@
 --- Stages on several devices each: what --replicas asks for.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local named = require("ftpipe.base.named")
 local packs = require("ftpipe.schedule.packs")
 local schedules = require("ftpipe.schedule")
@@ -38,13 +39,13 @@ function M.of(o)
       n = n + count
    end
    if n ~= n_devices then
-      usage("%s takes %d devices, and there are %d: expected as many, by %s or %s",
-         named.value(o, "replicas", text), n, n_devices, named.name(o, "replicas"),
-         named.name(o, "devices"))
+      usage("%s takes %s, and there are %d: expected as many, by %s or %s",
+         named.value(o, "replicas", text), counted(n, "device"), n_devices,
+         named.name(o, "replicas"), named.name(o, "devices"))
    end
    if o.stages and o.stages < #counts then
-      usage("%s is for %d stages or more, %s asks for %d", named.value(o, "replicas", text),
-         #counts, named.name(o, "stages"), o.stages)
+      usage("%s is for %s or more, %s asks for %d", named.value(o, "replicas", text),
+         counted(#counts, "stage"), named.name(o, "stages"), o.stages)
    end
    local places = {}
    for s = 1, o.stages or #counts do

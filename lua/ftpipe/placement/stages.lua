@@ -2,6 +2,7 @@
 -- plays over them.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local schedules = require("ftpipe.schedule")
@@ -226,10 +227,12 @@ function M.play(cut, o)
 end
 
 function Cut:__tostring()
-   local lines = { ("%d stages on %d devices"):format(#self.stages, self.n_devices) }
+   local lines = {
+      ("%s on %s"):format(counted(#self.stages, "stage"), counted(self.n_devices, "device")),
+   }
    for s, stage in ipairs(self.stages) do
-      lines[s + 1] = ("  stage %d on device %d: %d nodes, forward %.2f ms, backward %.2f ms, "
-         .. "%s .. %s"):format(s - 1, stage.device - 1, stage.nodes, stage.forward_ns / 1e6,
+      lines[s + 1] = ("  stage %d on device %d: %s, forward %.2f ms, backward %.2f ms, %s .. %s")
+         :format(s - 1, stage.device - 1, counted(stage.nodes, "node"), stage.forward_ns / 1e6,
             stage.backward_ns / 1e6, stage.first, stage.last)
    end
    return table.concat(lines, "\n")

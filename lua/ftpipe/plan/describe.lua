@@ -2,6 +2,7 @@
 
 local adapters = require("ftpipe.model.adapters")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local groups = require("ftpipe.plan.groups")
 local kinds = require("ftpipe.data.kind")
 local layers = require("ftpipe.model.layers")
@@ -43,8 +44,12 @@ end
 -- it; nil when that is at the end alone.
 local function drains_line(o)
    local parts = {}
-   if o.save_every then parts[#parts + 1] = ("every %d steps to save"):format(o.save_every) end
-   if o.eval_every then parts[#parts + 1] = ("every %d steps to evaluate"):format(o.eval_every) end
+   if o.save_every then
+      parts[#parts + 1] = ("every %s to save"):format(counted(o.save_every, "step"))
+   end
+   if o.eval_every then
+      parts[#parts + 1] = ("every %s to evaluate"):format(counted(o.eval_every, "step"))
+   end
    if o.synchronous or #parts == 0 then return nil end
    return "drains: " .. table.concat(parts, ", ")
 end
@@ -67,15 +72,15 @@ local EVALUATION = "evaluation: forwards through the same stages, in the memory 
 local function staleness_words(stage)
    if stage.most_staleness == 0 then return "" end
    local least, most = stage.least_staleness, stage.most_staleness
-   return (", weights %s%d update%s late"):format(least < most and least .. " to " or "", most,
-      most == 1 and "" or "s")
+   return (", weights %s%s late"):format(least < most and least .. " to " or "",
+      counted(most, "update"))
 end
 
 --- The bound that was asked for; nil when there is none.
 local function bound_line(o)
    local n = o.max_staleness
-   return n and ("bound: no forward's weights are more than %d update%s late; a stage that would "
-      .. "be further ahead does a backward first"):format(n, n == 1 and "" or "s")
+   return n and ("bound: no forward's weights are more than %s late; a stage that would be further "
+      .. "ahead does a backward first"):format(counted(n, "update"))
 end
 
 --- What is trained, where that is not all, and what is saved by it.
@@ -96,8 +101,8 @@ function M.trained(plan)
          units.format_bytes(core.engine.training_bytes(o, plan.graphs[1])))
    end
    if o.model.lora then
-      lines[#lines + 1] = ("adapters: %s, %d products"):format(adapters.words(o.model),
-         adapters.count(plan.graphs[1]))
+      lines[#lines + 1] = ("adapters: %s, %s"):format(adapters.words(o.model),
+         counted(adapters.count(plan.graphs[1]), "product"))
    end
    return lines
 end
@@ -109,8 +114,8 @@ local function groups_lines(plan)
    if o.layer_decay then
       local depth = layers.below_head(plan.graphs[1])
       local most = math.max(unpack(depth))
-      lines[#lines + 1] = ("layer decay: %d layers, the first has %.3g times the rate of the head")
-         :format(most + 1, o.layer_decay ^ most)
+      lines[#lines + 1] = ("layer decay: %s, the first has %.3g times the rate of the head")
+         :format(counted(most + 1, "layer"), o.layer_decay ^ most)
    end
    return lines
 end
@@ -167,10 +172,9 @@ function M.text(plan)
    local o, lines = plan.options, over_lines(plan)
    local fits = #lines == 0
    lines[#lines + 1] =
-      ("plan: %s, %d stage%s on %d device%s (%s), batch %d in %d micro-batches, partition %s")
-         :format(o.schedule, plan.n_stages, plan.n_stages == 1 and "" or "s", #plan.devices,
-            #plan.devices == 1 and "" or "s", plan.devices_name, o.batch, o.micro_batches,
-            plan.partition.name)
+      ("plan: %s, %s on %s (%s), batch %d in %s, partition %s"):format(o.schedule,
+         counted(plan.n_stages, "stage"), counted(#plan.devices, "device"), plan.devices_name,
+         o.batch, counted(o.micro_batches, "micro-batch", "micro-batches"), plan.partition.name)
    for s, stage in ipairs(plan.blueprint:stages()) do
       lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
          :format(s - 1, M.places(plan, stage), plan:span(s), stage.forward_ns / 1e6,

@@ -1,5 +1,6 @@
 --- What a plan is for and how it differs from another, in words.
 
+local counted = require("ftpipe.base.counted")
 local edit = require("ftpipe.plan.edit")
 local options = require("ftpipe.plan.options")
 
@@ -43,8 +44,8 @@ local function alternative(plan, what, d, here)
    local excess = over(moved)
    if excess then return ("  on %s: does not fit, %s"):format(name, excess) end
    local there = rate(moved)
-   return ("  on %s: %.1f samples/s (%+.1f %%), %d stages"):format(name, there,
-      100 * (there / here - 1), moved.n_stages)
+   return ("  on %s: %.1f samples/s (%+.1f %%), %s"):format(name, there,
+      100 * (there / here - 1), counted(moved.n_stages, "stage"))
 end
 
 --- Why a node, or everything in a scope, is where it is: what it would be elsewhere.
@@ -53,8 +54,8 @@ function M.why(plan, what)
    local set, n = edit.find(plan, what)
    local here, place, home_device = rate(plan), whereabouts(plan, set)
    local lines = {
-      ("%s (%d node%s) is in %s"):format(tostring(what), n, n == 1 and "" or "s", place),
-      ("  here: %.1f samples/s, %d stages"):format(here, plan.n_stages),
+      ("%s (%s) is in %s"):format(tostring(what), counted(n, "node"), place),
+      ("  here: %.1f samples/s, %s"):format(here, counted(plan.n_stages, "stage")),
    }
    for d in ipairs(plan.devices) do
       if d ~= home_device then lines[#lines + 1] = alternative(plan, what, d, here) end
@@ -104,8 +105,7 @@ local function differing_nodes(a, b, lines)
       end
    end
    for _, key in ipairs(order) do
-      lines[#lines + 1] = ("%s (%d node%s)"):format(key, counts[key],
-         counts[key] == 1 and "" or "s")
+      lines[#lines + 1] = ("%s (%s)"):format(key, counted(counts[key], "node"))
    end
 end
 

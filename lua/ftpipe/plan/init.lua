@@ -7,6 +7,7 @@ local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local costs = require("ftpipe.plan.costs")
+local counted = require("ftpipe.base.counted")
 local describe = require("ftpipe.plan.describe")
 local divisor = require("ftpipe.base.divisor")
 local draw = require("ftpipe.plan.draw")
@@ -201,9 +202,9 @@ local function check_packs(o)
    local turns = o.replicas and #replicas.of(o) or #core.engine.devices(o.devices)
    o.stages = o.stages or turns * run
    if o.stages < (turns - 1) * run + 1 then
-      usage("%s gives a device %d stages at a time, and there are %d devices: expected %s, got %d",
-         named.value(o, "packs", o.packs), run, turns, named.value(o, "stages", turns * run),
-         o.stages)
+      usage("%s gives a device %s at a time, and there are %s: expected %s, got %d",
+         named.value(o, "packs", o.packs), counted(run, "stage"), counted(turns, "device"),
+         named.value(o, "stages", turns * run), o.stages)
    end
 end
 

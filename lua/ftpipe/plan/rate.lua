@@ -1,6 +1,7 @@
 --- The learning rate over a run, from its flags.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 
 local M = {}
 
@@ -31,7 +32,9 @@ for _, row in ipairs(core.engine.rate_schedules()) do rows[row.name] = row end
 --- For people: "0.001 after 80 steps of warm-up, then linear to 0 at step 800".
 function M.words(rate)
    local text, row = ("%g"):format(rate.peak), rows[rate.schedule]
-   if rate.warmup > 0 then text = ("%s after %d steps of warm-up"):format(text, rate.warmup) end
+   if rate.warmup > 0 then
+      text = ("%s after %s of warm-up"):format(text, counted(rate.warmup, "step"))
+   end
    text = ("%s, %s"):format(text, row.words)
    return row.ends and ("%s to 0 at step %d"):format(text, rate.steps) or text
 end

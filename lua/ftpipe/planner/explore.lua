@@ -11,6 +11,7 @@
 local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local describe = require("ftpipe.plan.describe")
 local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
@@ -414,9 +415,10 @@ end
 function Subject:setting()
    local o, recomputed = self.options, 0
    for s = 1, #self.stages do recomputed = recomputed + (self.recompute[s] and 1 or 0) end
-   return ("partition %s, schedule %s, %d stages on %d devices, %d micro-batches%s"):format(
-      self.method, schedules.name(o.schedule), #self.stages, #self.names, o.micro_batches,
-      recomputed > 0 and (", %d stages recomputed"):format(recomputed) or "")
+   return ("partition %s, schedule %s, %s on %s, %s%s"):format(self.method,
+      schedules.name(o.schedule), counted(#self.stages, "stage"), counted(#self.names, "device"),
+      counted(o.micro_batches, "micro-batch", "micro-batches"),
+      recomputed > 0 and (", %s recomputed"):format(counted(recomputed, "stage")) or "")
 end
 
 --- The prediction, in a line.

@@ -11,6 +11,7 @@
 local bars = require("ftpipe.page.bars")
 local core = require("ftpipe.core")
 local cache = require("ftpipe.base.cache")
+local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local html = require("ftpipe.page.html")
 local opts = require("ftpipe.base.opts")
@@ -35,7 +36,7 @@ local function hardware()
       name = file:read("*a"):match("model name%s*:%s*([^\n]+)")
       file:close()
    end
-   return ("%s, %d cores"):format(name or "CPU", core.sys.cores())
+   return ("%s, %s"):format(name or "CPU", counted(core.sys.cores(), "core"))
 end
 
 local function spec_text(param)
@@ -415,7 +416,7 @@ end
 local function picture(profile)
    local rows = {}
    for i, entry in ipairs(profile:operators()) do
-      rows[i] = { name = ("%s, %d nodes"):format(entry.op, entry.count), value = entry.ns,
+      rows[i] = { name = entry.op .. ", " .. counted(entry.count, "node"), value = entry.ns,
          words = ("%.3f ms, %.1f %%"):format(entry.ns / 1e6, 100 * entry.share) }
    end
    return bars { { title = "Time of operators, forward and backward", rows = rows } }

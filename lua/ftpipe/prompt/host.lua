@@ -5,6 +5,7 @@
 -- `run(argv)`, which gets the words after its name.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local help = require("ftpipe.prompt.help")
 local modules = require("ftpipe.base.modules")
 local shared = require("ftpipe.base.shared")
@@ -62,7 +63,7 @@ end
 
 function M.version()
    local runtime = type(jit) == "table" and jit.version or _VERSION
-   print(("ftpipe %s (%s, %d cores)"):format(core.version, runtime, core.sys.cores()))
+   print(("ftpipe %s (%s, %s)"):format(core.version, runtime, counted(core.sys.cores(), "core")))
 end
 
 function M.bad_option(option)

@@ -4,6 +4,7 @@
 local chunks = require("ftpipe.prompt.chunk")
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local help = require("ftpipe.prompt.help")
 local history = require("ftpipe.prompt.history")
 local show = require("ftpipe.prompt.show")
@@ -233,9 +234,9 @@ local function here()
    for _, name in ipairs(found and names or {}) do
       if name:find("^nvidia%d+$") then cards = cards + 1 end
    end
-   return ("%d cores%s, %s, %s"):format(core.sys.cores(),
+   return ("%s%s, %s, %s"):format(counted(core.sys.cores(), "core"),
       core.sys.has_bf16() and " with bf16" or "", units.format_bytes(core.sys.memory()),
-      cards == 0 and "no GPU" or cards == 1 and "1 GPU" or cards .. " GPUs")
+      cards == 0 and "no GPU" or counted(cards, "GPU"))
 end
 
 --- Reads, runs and prints until the end of input, or SIGTERM.

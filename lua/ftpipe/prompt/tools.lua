@@ -1,6 +1,7 @@
 --- Globals of the prompt, beside ft: page(x), time(f), bench(f). Scripts have them as ft.tools.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local show = require("ftpipe.prompt.show")
@@ -54,8 +55,8 @@ local Measured = { __name = "measured" }
 
 --- "median 1.23 ms, half of them 1.2 ms to 1.31 ms, 812 runs".
 function Measured:__tostring()
-   return ("median %s, half of them %s to %s, %d runs"):format(duration(self.median),
-      duration(self.low), duration(self.high), self.runs)
+   return ("median %s, half of them %s to %s, %s"):format(duration(self.median),
+      duration(self.low), duration(self.high), counted(self.runs, "run"))
 end
 
 --- Seconds of one call, when n of them are made.

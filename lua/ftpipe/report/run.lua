@@ -5,6 +5,7 @@ local copies = require("ftpipe.schedule.copies")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local colour = require("ftpipe.page.colour")
+local counted = require("ftpipe.base.counted")
 local html = require("ftpipe.page.html")
 local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
@@ -133,13 +134,13 @@ local function partition_part(plan, record)
       local devices = plan.device[spell.stage]
       local device = type(devices) == "table" and devices[1] or devices
       n_devices = math.max(n_devices, device)
-      parts[i] = { ("stage %d on device %d: %d operators"):format(spell.stage - 1, device - 1,
-         spell.count), spell.count, colour(device) }
+      parts[i] = { ("stage %d on device %d: %s"):format(spell.stage - 1, device - 1,
+         counted(spell.count, "operator")), spell.count, colour(device) }
    end
    local names = {}
    for d = 1, n_devices do names[d] = "device " .. d - 1 end
    return ("<h2>Partition</h2>%s%s%s"):format(html.table(cells), html.legend(names),
-      html.bar(("%d operators, in the order of the graph"):format(total), total, parts))
+      html.bar(counted(total, "operator") .. ", in the order of the graph", total, parts))
 end
 
 local function memory_part(plan, summary)
@@ -202,9 +203,9 @@ end
 local function result_line(summary)
    if not summary.value then return "<p>It has not ended.</p>" end
    local function said(name) return xml.escape(summary[name] or "?") end
-   return ("<p><b>%s %.4g %s</b> on %d examples after step %d of %d; training took %s%s; "
+   return ("<p><b>%s %.4g %s</b> on %s after step %d of %d; training took %s%s; "
       .. "devices %s, schedule %s, partition %s.</p>"):format(said("metric"), summary.value,
-      xml.escape(summary.unit or ""), summary.eval_examples or 0,
+      xml.escape(summary.unit or ""), counted(summary.eval_examples or 0, "example"),
       summary.best_step or summary.steps or 0, summary.steps or 0,
       units.format_seconds(summary.seconds or 0),
       summary.samples_per_second and (" (%.1f samples/s)"):format(summary.samples_per_second) or "",

@@ -10,6 +10,7 @@
 -- that was live at one time so far.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 
 local M = {}
 local Forecast = {}
@@ -90,8 +91,9 @@ local function passes_words(plan, passes, what)
       measured = measured + pass.seconds
       host = host + pass.host_seconds
    end
-   return ("%s of %d batch%s: %s; making batches and scoring, beside it: %s"):format(what, batches,
-      batches == 1 and "" or "es", versus(predicted, measured, milliseconds), milliseconds(host))
+   return ("%s of %s: %s; making batches and scoring, beside it: %s"):format(what,
+      counted(batches, "batch", "batches"), versus(predicted, measured, milliseconds),
+      milliseconds(host))
 end
 
 --- Lines for an evaluation by a plan of its own. Its first pass is over all examples; how many
@@ -102,8 +104,8 @@ function M.evaluation(plan, passes)
    local line = passes_words(plan, { passes[1] }, "evaluation")
    local more = { unpack(passes, 2) }
    if #more == 0 then return line end
-   return ("%s\n%s"):format(line, passes_words(plan, more, ("%d further pass%s over answers that "
-      .. "were not whole,"):format(#more, #more == 1 and "" or "es")))
+   return ("%s\n%s"):format(line, passes_words(plan, more, ("%s over answers that were not whole,")
+      :format(counted(#more, "further pass", "further passes"))))
 end
 
 return M

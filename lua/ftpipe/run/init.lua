@@ -6,6 +6,7 @@
 
 local best = require("ftpipe.run.best")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local figures = require("ftpipe.store.figures")
 local fields = require("ftpipe.run.fields")
 local forecast = require("ftpipe.run.forecast")
@@ -232,8 +233,8 @@ function Run:judge()
       self:say(("stopped: others of the sweep are better at step %d"):format(self.done))
    elseif self.best:is_over() then
       self.stopped = true
-      self:say(("stopped: %d evaluations were not better than %s"):format(self.best.since,
-         tostring(self.best)))
+      self:say(("stopped: %s not better than %s"):format(
+         counted(self.best.since, "evaluation was", "evaluations were"), tostring(self.best)))
    end
 end
 
@@ -258,9 +259,9 @@ local Summary = { __name = "summary" }
 --- "rte: accuracy 91.3 % on 400 examples; 800 steps in 12.3 s, ..."
 function Summary:__tostring()
    local parts = {
-      ("%s: %s %s on %d examples"):format(self.task, self.metric, metrics.text(self, self.value),
-         self.eval_examples),
-      ("%d steps in %s"):format(self.steps, units.format_seconds(self.seconds)),
+      ("%s: %s %s on %s"):format(self.task, self.metric, metrics.text(self, self.value),
+         counted(self.eval_examples, "example")),
+      ("%s in %s"):format(counted(self.steps, "step"), units.format_seconds(self.seconds)),
    }
    if self.samples_per_second then
       parts[2] = ("%s, %.1f samples/s, loss %.4f to %.4f"):format(parts[2],

@@ -3,6 +3,7 @@
 -- with the devices that they have.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local links = require("ftpipe.placement.links")
 local usage = require("ftpipe.base.usage")
 
@@ -86,8 +87,8 @@ function M.run(plan)
    local all, wanted = core.ranks.all(), count_ranks(plan.devices)
    local there = all and #all or 1
    if there ~= wanted then
-      usage("%s is of %d process%s, and %d %s started: expected %s", plan.devices_name, wanted,
-         wanted == 1 and "" or "es", there, there == 1 and "was" or "were",
+      usage("%s is of %s, and %s started: expected %s", plan.devices_name,
+         counted(wanted, "process", "processes"), counted(there, "was", "were"),
          wanted > 1 and ("mpirun -n %d ftpipe ..."):format(wanted)
             or ("devices of %d, as hosts:%dxcpu:1"):format(there, there))
    end

@@ -5,6 +5,7 @@
 -- processes that are left, goes on from the last checkpoint, and plans for the devices it has.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -41,7 +42,8 @@ local function parse_hosts(text, n)
       slots = slots + rows[#rows].slots
    end
    if slots < n then
-      usage("--hosts %s has room for %d processes, and --devices is of %d", text, slots, n)
+      usage("--hosts %s has room for %s, and --devices is of %d", text,
+         counted(slots, "process", "processes"), n)
    end
    return rows
 end

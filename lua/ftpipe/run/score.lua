@@ -2,6 +2,7 @@
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local evaluate = require("ftpipe.data.evaluate")
 local kinds = require("ftpipe.data.kind")
 local metrics = require("ftpipe.data.metric")
@@ -64,8 +65,8 @@ end
 function Score:__tostring()
    local majority = self.majority
       and (" (majority %s)"):format(metrics.text(self, self.majority)) or ""
-   return ("%s%s on %d held-out examples%s, loss %.4f"):format(Score.short(self),
-      beside_words(self), self.examples, majority, self.loss)
+   return ("%s%s on %s%s, loss %.4f"):format(Score.short(self),
+      beside_words(self), counted(self.examples, "held-out example"), majority, self.loss)
 end
 
 --- The row of metrics.jsonl.

@@ -5,6 +5,7 @@
 
 local copies = require("ftpipe.schedule.copies")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local feed = require("ftpipe.data.feed")
 local forecast = require("ftpipe.run.forecast")
 local figures = require("ftpipe.store.figures")
@@ -137,7 +138,7 @@ end
 local function keep_trace(run, steps)
    local name = ("trace-%d-%d.json"):format(run.done - steps + 1, run.done)
    if not run.directory:offer(name, run.timeline.trace) then return end
-   run:say(("traced %d steps in %s/%s"):format(steps, run.out, name))
+   run:say(("traced %s in %s/%s"):format(counted(steps, "step"), run.out, name))
 end
 
 --- Ends the leg under way, if there is one: what was fed is finished first, so that the weights are

@@ -3,6 +3,7 @@
 --
 -- A simulation is what blueprint:simulate and schedule_plan:simulate give.
 
+local counted = require("ftpipe.base.counted")
 local units = require("ftpipe.base.units")
 
 local M = {}
@@ -34,8 +35,7 @@ end
 function M.proof(stages)
    local buffers = 0
    for _, stage in ipairs(stages) do buffers = buffers + stage.buffers end
-   return ("completes on any timing with %d buffer%s between stages"):format(buffers,
-      buffers == 1 and "" or "s")
+   return ("completes on any timing with %s between stages"):format(counted(buffers, "buffer"))
 end
 
 -- Shares below this one round to nothing, and are not worth a word.

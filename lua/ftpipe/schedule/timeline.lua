@@ -5,6 +5,7 @@
 -- holds, below its budget.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
 local xml = require("ftpipe.text.xml")
@@ -67,8 +68,7 @@ end
 local function version_words(args)
    local lag = args.lag or 0
    if lag == 0 then return "" end
-   return (", weights of version %d (%d update%s late)"):format(args.version, lag,
-      lag == 1 and "" or "s")
+   return (", weights of version %d (%s late)"):format(args.version, counted(lag, "update"))
 end
 
 local function box(event, x, y, width, shade)

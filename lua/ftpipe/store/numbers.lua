@@ -6,6 +6,7 @@
 
 local adapters = require("ftpipe.model.adapters")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local named = require("ftpipe.base.named")
 local usage = require("ftpipe.base.usage")
 
@@ -50,7 +51,7 @@ local function both_have_one(was, is) return was ~= nil and is ~= nil end
 
 --- "every 20 steps", "never".
 local function how_often(steps)
-   return steps and ("every %d step%s"):format(steps, steps == 1 and "" or "s") or "never"
+   return steps and "every " .. counted(steps, "step") or "never"
 end
 
 --- Whether a rate falls to the last step, so that each depends on how many there are.

@@ -12,6 +12,7 @@
 -- ("seconds_per_batch"; a dot goes into objects).
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local methods = require("ftpipe.sweep.methods")
 local opts = require("ftpipe.base.opts")
@@ -42,7 +43,7 @@ local PRUNE = {
 
 function Sweep:__tostring()
    return ("sweep of %s: %s, %s"):format(table.concat(self.run, " "), self.method,
-      self.trials and self.trials .. " trials" or "no limit of trials")
+      self.trials and counted(self.trials, "trial") or "no limit of trials")
 end
 
 --- A sweep, checked.

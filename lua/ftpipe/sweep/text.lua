@@ -1,6 +1,7 @@
 --- A sweep for people: a table of its trials, and the best one.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 
 local M = {}
 
@@ -55,7 +56,7 @@ function M.table(rows, goal)
          :gsub("%s+$", "")
    end
    for i, state in ipairs(states) do states[i] = ("%d %s"):format(counts[state], state) end
-   lines[#lines + 1] = ("%d trials: %s"):format(#rows, table.concat(states, ", "))
+   lines[#lines + 1] = ("%s: %s"):format(counted(#rows, "trial"), table.concat(states, ", "))
    if best then
       lines[#lines + 1] = ("best %.6g: trial %d, %s"):format(best.value, best.number,
          M.flags(best.flags))

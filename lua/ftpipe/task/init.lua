@@ -14,6 +14,7 @@ local guard = require("ftpipe.base.guard")
 local cache = require("ftpipe.base.cache")
 local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
+local counted = require("ftpipe.base.counted")
 local files = require("ftpipe.data.files")
 local kinds = require("ftpipe.data.kind")
 local modules = require("ftpipe.base.modules")
@@ -225,9 +226,9 @@ local Data = {
       local parts = {}
       for _, name in ipairs { "train", "eval" } do
          local split = data[name]
-         local words = split and { ("%d examples"):format(#split.examples) }
-         for _, remark in ipairs(split and split.remarks or {}) do words[#words + 1] = remark end
-         parts[#parts + 1] = split and ("%s (%s)"):format(split.path, table.concat(words, ", "))
+         local said = split and { counted(#split.examples, "example") }
+         for _, remark in ipairs(split and split.remarks or {}) do said[#said + 1] = remark end
+         parts[#parts + 1] = split and ("%s (%s)"):format(split.path, table.concat(said, ", "))
       end
       return table.concat(parts, " and ")
    end,

@@ -4,6 +4,7 @@
 -- list has `path`. Errors name the file, the line and, for what is inside a line, the column.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local shown = require("ftpipe.base.shown")
 
 local M = {}
@@ -113,8 +114,8 @@ function M.tsv(path, text)
       else
          local fields = split_tabs(line)
          if #fields ~= #names then
-            fail("%s:%d: %d columns, the header line names %d (%s)", path, number, #fields, #names,
-               M.listed(names))
+            fail("%s:%d: %s, the header line names %d (%s)", path, number,
+               counted(#fields, "column"), #names, M.listed(names))
          end
          local row = {}
          for i, name in ipairs(names) do row[name] = fields[i] end

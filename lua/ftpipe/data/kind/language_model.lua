@@ -9,6 +9,7 @@
 local core = require("ftpipe.core")
 local batches = require("ftpipe.data.predict.batches")
 local copy = require("ftpipe.base.copy")
+local counted = require("ftpipe.base.counted")
 local decode = require("ftpipe.data.decode")
 local generation = require("ftpipe.data.predict.generation")
 local named = require("ftpipe.base.named")
@@ -79,8 +80,8 @@ function M.prepare(task, _, rows, o)
    local stride, text = stride_of(task, o.split), rows[1].text
    local ids = o.tokenizer:vector(stride and windows.joined(text) or text)
    if #ids < (stride and 2 or task.block) then
-      fail("malformed data", "%s: holds %d tokens, expected at least %s", rows.path, #ids,
-         stride and "2" or ("a block of %d"):format(task.block))
+      fail("malformed data", "%s: holds %s, expected at least %s", rows.path,
+         counted(#ids, "token"), stride and "2" or ("a block of %d"):format(task.block))
    end
    local notes = { tokens = #ids, words = windows.count_words(text), stride = stride }
    if rows.blocks then -- of words that are left out it cannot be told how many tokens they are
@@ -186,8 +187,8 @@ local function check_room(job, ids, number)
    local positions = job.model.family.positions
    local most = positions and positions(job.model.config) or math.huge
    if #ids < most then return end
-   core.fail("invalid argument", ("%s: text %d has %d tokens, the model has %d positions: give a "
-      .. "shorter text"):format(job.items.path, number, #ids, most), 2)
+   core.fail("invalid argument", ("%s: text %d has %s, the model has %s: give a shorter text")
+      :format(job.items.path, number, counted(#ids, "token"), counted(most, "position")), 2)
 end
 
 --- Continues every input, in order: { index =, answer = what follows }.

@@ -8,6 +8,7 @@
 -- squad/reader.lua gives it. An example is a window.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local batches = require("ftpipe.data.predict.batches")
 local evaluate = require("ftpipe.data.evaluate")
 local features = require("ftpipe.data.squad.features")
@@ -106,7 +107,7 @@ function M.split(task, _, notes, read_rows)
       unplaced = notes.unplaced, encoder = encoder, questions = read_rows, remarks = {},
    }
    if notes.unplaced > 0 then
-      split.remarks[1] = ("%d answers not where answer_start says"):format(notes.unplaced)
+      split.remarks[1] = counted(notes.unplaced, "answer") .. " not where answer_start says"
    end
    for number, pieces in ipairs(notes.pieces) do
       local windows = #encoder:windows(pieces, notes.query[number])

@@ -17,6 +17,7 @@
 local core = require("ftpipe.core")
 local answer_metrics = require("ftpipe.data.metric.answers")
 local batches = require("ftpipe.data.predict.batches")
+local counted = require("ftpipe.base.counted")
 local decode = require("ftpipe.data.decode")
 local drafts = require("ftpipe.data.drafts")
 local evaluate = require("ftpipe.data.evaluate")
@@ -175,8 +176,9 @@ local function encode_targets(task, o)
    for i, answer in ipairs(task.definition.answers) do
       local ids = core.data.ids { o.tokenizer:vector(answer.target), o.eos_id }
       if #ids > o.max_target then
-         core.fail("invalid argument", ("task %s: the answer '%s' is %d ids with its end, "
-            .. "max_target is %d"):format(task.name, answer.target, #ids, o.max_target), 2)
+         core.fail("invalid argument", ("task %s: the answer '%s' is %s with its end, "
+            .. "max_target is %d"):format(task.name, answer.target, counted(#ids, "id"),
+            o.max_target), 2)
       end
       targets[i] = ids
    end
@@ -211,7 +213,7 @@ function M.prepare(task, layout, rows, o)
    add_waiting()
    if dataset:size() == 0 then
       fail("malformed data", notes.unlabelled == 0 and "%s: its rows hold no example"
-         or "%s: none of its %d rows has a label", rows.path, notes.unlabelled)
+         or "%s: holds %s, and no label", rows.path, counted(notes.unlabelled, "row"))
    end
    return dataset, notes
 end
@@ -265,7 +267,7 @@ end
 
 local function remarks(notes)
    local list, cut, unlabelled = {}, notes.cut_sources, notes.unlabelled
-   if cut > 0 then list[1] = ("%d cut to %d ids"):format(cut, notes.max_source) end
+   if cut > 0 then list[1] = ("%d cut to %s"):format(cut, counted(notes.max_source, "id")) end
    if unlabelled > 0 then list[#list + 1] = ("%d without a label left out"):format(unlabelled) end
    return list
 end
@@ -389,8 +391,8 @@ local function dataset_of(job, sources, max_source)
       n_cut = n_cut + (cut and 1 or 0)
    end
    if n_cut > 0 then
-      io.stderr:write(("%s: %d of %d inputs cut to %d ids, --max-source reads more\n"):format(
-         job.items.path, n_cut, #sources, max_source))
+      io.stderr:write(("%s: %d of %s cut to %s, --max-source reads more\n"):format(job.items.path,
+         n_cut, counted(#sources, "input"), counted(max_source, "id")))
    end
    return dataset
 end
