@@ -37,10 +37,31 @@ static const char *find_functions(void *handle, const symbol *symbols, size_t n,
     return NULL;
 }
 
+/* What is looked for once, by whoever asks first. */
+typedef struct library {
+    void (*load)(void *table, ft_error *err);
+    void *table;      /* of its functions */
+    ft_error failure; /* FT_OK: they are there */
+    bool tried;
+    pthread_mutex_t lock;
+} library;
+
+static const void *first_asked(library *l, ft_error *err)
+{
+    pthread_mutex_lock(&l->lock);
+    if (!l->tried) l->load(l->table, &l->failure);
+    l->tried = true;
+    pthread_mutex_unlock(&l->lock);
+    if (l->failure.status == FT_OK) return l->table;
+    if (err) *err = l->failure;
+    return NULL;
+}
+
 /* -- the driver -------------------------------------------------------------------------------- */
 
-static void load_driver(ft_cuda_api *api, ft_error *err)
+static void load_driver(void *table, ft_error *err)
 {
+    ft_cuda_api *api = table;
     void *handle = dlopen(driver_library, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         ft_fail(err, FT_UNSUPPORTED, "no CUDA driver is installed: %s", dlerror());
@@ -64,16 +85,8 @@ static void load_driver(ft_cuda_api *api, ft_error *err)
 const ft_cuda_api *ft_cuda_api_load(ft_error *err)
 {
     static ft_cuda_api api;
-    static ft_error failure; /* FT_OK: it is there */
-    static bool tried;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    if (!tried) load_driver(&api, &failure);
-    tried = true;
-    pthread_mutex_unlock(&lock);
-    if (failure.status == FT_OK) return &api;
-    if (err) *err = failure;
-    return NULL;
+    static library driver = {load_driver, &api, .lock = PTHREAD_MUTEX_INITIALIZER};
+    return first_asked(&driver, err);
 }
 
 /* -- cuBLASLt ---------------------------------------------------------------------------------- */
@@ -95,29 +108,21 @@ static void *open_cublas(void)
     return handle ? handle : dlopen("/usr/local/cuda/lib64/libcublasLt.so", RTLD_NOW | RTLD_LOCAL);
 }
 
-static void load_cublas(ft_cublas_api *api, ft_error *err)
+static void load_cublas(void *table, ft_error *err)
 {
     void *handle = open_cublas();
     if (!handle) {
         ft_fail(err, FT_UNSUPPORTED, "cuBLASLt is not found: %s", dlerror());
         return;
     }
-    const char *lacks =
-        find_functions(handle, cublas_symbols, sizeof cublas_symbols / sizeof *cublas_symbols, api);
+    const char *lacks = find_functions(handle, cublas_symbols,
+                                       sizeof cublas_symbols / sizeof *cublas_symbols, table);
     if (lacks) ft_fail(err, FT_UNSUPPORTED, "cuBLASLt has no %s", lacks);
 }
 
 const ft_cublas_api *ft_cublas_api_load(ft_error *err)
 {
     static ft_cublas_api api;
-    static ft_error failure; /* FT_OK: it is there */
-    static bool tried;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    if (!tried) load_cublas(&api, &failure);
-    tried = true;
-    pthread_mutex_unlock(&lock);
-    if (failure.status == FT_OK) return &api;
-    if (err) *err = failure;
-    return NULL;
+    static library cublas = {load_cublas, &api, .lock = PTHREAD_MUTEX_INITIALIZER};
+    return first_asked(&cublas, err);
 }
