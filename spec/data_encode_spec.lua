@@ -1,6 +1,8 @@
 --- Many texts at once: what each would give alone.
 
 local core = require("ftpipe.core")
+local models = require("ftpipe.model")
+local tasks = require("ftpipe.task")
 local task_files = require("spec.support.task_files")
 
 --- Vectors as lists.
@@ -98,5 +100,54 @@ describe("sources that are too long", function()
          { tokenizer = tokenizer, max_source = 4, max_target = 4, eos_id = 1 })
       assert.equal(2, notes.cut_sources)
       for i = 1, 3 do assert.same({ 97, 98, 99, 1 }, dataset:get(i, "source")) end
+   end)
+end)
+
+--- What tasks of the embedded models put into data sets: by task, how many ids in vectors, and the
+-- longest list of Lua. Nothing may encode into lists.
+local function added(samples)
+   local methods, result = getmetatable(core.data.dataset { "source" }).__index, {}
+   local add, now = methods.add, nil
+   function methods.add(dataset, row)
+      for _, ids in pairs(row) do
+         local is_list = type(ids) == "table"
+         if not is_list then now.vectors = now.vectors + #ids end
+         if is_list and #ids > now.longest_list then now.longest_list = #ids end
+      end
+      return add(dataset, row)
+   end
+   local ok, problem = pcall(function()
+      for name, model in pairs(samples) do
+         local tokenizer = models.open("embedded:" .. model):tokenizer()
+         local texts = setmetatable({
+            vector = function(_, text) return tokenizer:vector(text) end,
+            encode_all = function(_, list) return tokenizer:encode_all(list) end,
+            special = function(_, word) return tokenizer:special(word) end,
+         }, { __index = function(_, word) error("a task asks the tokenizer for " .. word) end })
+         now = { vectors = 0, longest_list = 0 }
+         result[name] = now
+         now.data = tasks[name]():load { sample = true, tokenizer = texts }
+      end
+   end)
+   methods.add = add
+   assert(ok, problem)
+   return result
+end
+
+describe("examples", function()
+   it("are in no table of Lua between the tokenizer and the batch, of any kind of model", function()
+      local samples = { rte = "t5_tiny", squad = "bert_tiny", wikitext2 = "gpt2_tiny" }
+      for name, found in pairs(added(samples)) do
+         assert.is_true(found.vectors > 10000, name)
+         assert.is_true(found.longest_list <= 1, name) -- a place in a sequence
+         local model = models.open("embedded:" .. samples[name])
+         local columns = model.family.columns(model.config)
+         local dataset = found.data.train.dataset
+         local batch = core.data.batcher { dataset = dataset, batch = 4, columns = columns,
+            buckets = { dataset:longest("source") } }:next()
+         for _, column in ipairs(columns) do
+            assert.equal("userdata", type(batch[column.name]), column.name)
+         end
+      end
    end)
 end)

@@ -114,7 +114,6 @@ describe("a context", function()
       assert.same({ "Rollo,", "the", "Viking" }, context.words)
       assert.same({ 1, 10, 15 }, context.starts)
       assert.equal("roll ##o , the viki ##ng", pieces_of(made, context.ids))
-      assert.same({ 1, 1, 1, 2, 3, 3 }, context.word_of)
       assert.same({ 1, 4, 5 }, context.first)
    end)
 
@@ -218,10 +217,10 @@ end
 --- Answers in a context whose pieces are words, with blanks between them.
 local function answer(found, pieces)
    local made, ids = pieces_made(pieces)
-   local context = { ids = ids, words = {}, word_of = {} }
+   local context = { ids = ids, words = {}, first = {} }
    for word in pieces:gmatch("%S+") do
       table.insert(context.words, word)
-      table.insert(context.word_of, #context.words)
+      table.insert(context.first, #context.words)
    end
    return made:answer(found, context)
 end
@@ -230,13 +229,12 @@ describe("a predicted answer", function()
    -- What a context of one word is cut to by pieces with blanks between them.
    local function original(pieces, text)
       local made, ids = pieces_made(pieces)
-      local starts, ends, word_of = {}, {}, {}
+      local starts, ends = {}, {}
       for i = 1, #ids + 3 do
          starts[i], ends[i] = i == 3 and 0 or -math.huge, i == #ids + 2 and 0 or -math.huge
       end
-      for i = 1, #ids do word_of[i] = 1 end
       local found = add(core.data.spans(), { { first = 1, n = #ids } }, 1, 0, starts, ends)
-      made:answer(found, { ids = ids, words = { text }, word_of = word_of })
+      made:answer(found, { ids = ids, words = { text }, first = { 1 } })
       assert.equal(1, found:answers())
       return (found:answer(1))
    end
@@ -267,15 +265,19 @@ describe("a predicted answer", function()
          local found = add(core.data.spans(), { { first = 1, n = piece } }, 1, 0, logits, logits)
          return files.failure(made.answer, made, found, context).message
       end
-      local function context(words, ...) return { ids = ids, words = words, word_of = { ... } } end
+      local function context(words, ...) return { ids = ids, words = words, first = { ... } } end
       assert.matches("not UTF%-8", refusal(context({ "a\255", "b" }, 1, 2), 1))
-      assert.matches("ends at piece 3, the context has 2", refusal(context({ "a" }, 1, 1), 3))
-      assert.matches("piece 2 is of no word", refusal(context({ "a" }, 1, 2), 1))
-      assert.matches("piece 2 is of a word before", refusal(context({ "a", "b" }, 2, 1), 1))
-      assert.matches("a number in 'word_of' for each id", refusal(context({ "a" }, 1), 1))
-      assert.matches("word 1 is no text", refusal(context({ 1 }, 1, 1), 1))
-      assert.matches("expected a list 'words'", refusal({ ids = ids, word_of = { 1, 1 } }, 1))
-      assert.matches("expected ids", refusal({ ids = { 1 }, words = { "a" }, word_of = { 1 } }, 1))
+      assert.matches("ends at piece 3, the context has 2", refusal(context({ "a" }, 1), 3))
+      assert.matches("word 1 begins with piece 2, expected 1 to 1", refusal(context({ "a" }, 2), 1))
+      assert.matches("word 2 begins with piece 4, expected 1 to 3",
+         refusal(context({ "a", "b" }, 1, 4), 1))
+      assert.matches("word 3 begins with piece 1, expected 2 to 3",
+         refusal(context({ "a", "b", "c" }, 1, 2, 1), 1))
+      assert.matches("a number in 'first' for each word", refusal(context({ "a" }), 1))
+      assert.matches("its pieces are of no word", refusal(context({}), 1))
+      assert.matches("word 1 is no text", refusal(context({ 1 }, 1), 1))
+      assert.matches("expected a list 'words'", refusal({ ids = ids, first = { 1 } }, 1))
+      assert.matches("expected ids", refusal({ ids = { 1 }, words = { "a" }, first = { 1 } }, 1))
    end)
 end)
 
@@ -346,8 +348,7 @@ describe("the spans of a window", function()
          "logits of 9 positions, expected at least the 10 of the window", 1, true))
       assert.truthy(refusal(windows, 2, 1, logits, logits, 1):find("from 1 to 1", 1, true))
       assert.truthy(refusal({}, 1, 1, logits, logits, 1):find("expected windows, got 0", 1, true))
-      assert.truthy(refusal(windows, 1, 1, logits, logits, 2):find("has 1 rows, asked for row 2", 1,
-         true))
+      assert.truthy(refusal(windows, 1, 1, logits, logits, 2):find("has no row 2 of 1", 1, true))
       assert.truthy(refusal(windows, 1, 1, logits, matrix(row(9, {})), 1):find(
          "has 9 columns, expected 10 as of starts", 1, true))
       assert.equal(0, #found)

@@ -50,8 +50,7 @@ static const float *check_logits(lua_State *L, int i, int64_t row, int64_t *leng
     if (view->dtype != FT_F32 || view->shape.n_dims != 2 || !ft_view_contiguous(view))
         script_arg_error(L, i, "expected a matrix of logits, f32");
     if (row >= view->shape.dims[0])
-        script_arg_error(L, i, "has %d rows, asked for row %d", (int)view->shape.dims[0],
-                         (int)row + 1);
+        script_arg_error(L, i, "has no row %d of %d", (int)row + 1, (int)view->shape.dims[0]);
     *length = view->shape.dims[1];
     return (const float *)view->data + row * *length;
 }
@@ -145,8 +144,8 @@ typedef struct context_words {
     ft_id_run ids;
     int64_t n_words;
     ft_slice *words;
-    int64_t *word_of; /* by piece */
-    char *joined;     /* room for all words with blanks between them */
+    int64_t *first; /* piece of each */
+    char *joined;   /* room for all words with blanks between them */
 } context_words;
 
 /* Pushes the list at a key of the table at t; how long it is. */
@@ -174,22 +173,38 @@ static void read_words(lua_State *L, int t, context_words *c)
     c->joined = lua_newuserdata(L, bytes);
 }
 
-static void read_word_of(lua_State *L, int t, context_words *c)
+/* Every piece is of a word: the first word begins with piece 1. */
+static void read_first(lua_State *L, int t, context_words *c)
 {
-    if (push_list(L, t, "word_of") != c->ids.n)
-        script_arg_error(L, t, "expected a number in 'word_of' for each id");
+    if (push_list(L, t, "first") != c->n_words)
+        script_arg_error(L, t, "expected a number in 'first' for each word");
+    if (!c->n_words && c->ids.n) script_arg_error(L, t, "its pieces are of no word");
     int list = lua_gettop(L);
-    c->word_of = lua_newuserdata(L, (size_t)(c->ids.n + 1) * sizeof *c->word_of);
-    for (int64_t i = 0; i < c->ids.n; i++) {
-        lua_rawgeti(L, list, (int)i + 1);
-        double word = lua_tonumber(L, -1);
-        if (!(word >= 1 && word <= (double)c->n_words))
-            script_arg_error(L, t, "piece %d is of no word", (int)i + 1);
-        c->word_of[i] = (int64_t)word - 1;
-        if (i > 0 && c->word_of[i] < c->word_of[i - 1])
-            script_arg_error(L, t, "piece %d is of a word before the last", (int)i + 1);
+    c->first = lua_newuserdata(L, (size_t)(c->n_words + 1) * sizeof *c->first);
+    for (int64_t w = 0; w < c->n_words; w++) {
+        int64_t least = w ? c->first[w - 1] + 1 : 1, most = w ? c->ids.n + 1 : 1;
+        lua_rawgeti(L, list, (int)w + 1);
+        double first = lua_tonumber(L, -1);
+        if (!(first >= (double)least && first <= (double)most))
+            script_arg_error(L, t, "word %d begins with piece %g, expected %d to %d", (int)w + 1,
+                             first, (int)least, (int)most);
+        c->first[w] = (int64_t)first - 1;
         lua_pop(L, 1);
     }
+}
+
+/* The last word that begins at the piece or before it. */
+static int64_t word_of(const context_words *c, int64_t piece)
+{
+    int64_t low = 0, high = c->n_words - 1;
+    while (low < high) {
+        int64_t middle = (low + high + 1) / 2;
+        if (c->first[middle] <= piece)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
 }
 
 /* The words that a span touches, cut to what its pieces mean. */
@@ -200,8 +215,8 @@ static ft_status span_text(void *context, const ft_span *span, const char **text
     if (span->last >= c->ids.n)
         return ft_fail(err, FT_INVALID, "a span ends at piece %lld, the context has %lld",
                        (long long)span->last + 1, (long long)c->ids.n);
-    int64_t n = 0, last = c->word_of[span->last];
-    for (int64_t w = c->word_of[span->first]; w <= last; w++) {
+    int64_t n = 0, last = word_of(c, span->last);
+    for (int64_t w = word_of(c, span->first); w <= last; w++) {
         memcpy(c->joined + n, c->words[w].bytes, (size_t)c->words[w].size);
         n += c->words[w].size;
         if (w < last) c->joined[n++] = ' ';
@@ -217,7 +232,7 @@ static ft_status span_text(void *context, const ft_span *span, const char **text
 /*** Makes the spans of a question its answers (spans:answer), and keeps no other.
  * @function tokenizer:answer
  * @tparam spans spans of all its windows
- * @tparam table context `ids` of its pieces, `words` (strings), `word_of` (by piece, ascending)
+ * @tparam table context `ids` of its pieces, `words` (strings), `first` (piece of each, from 1)
  * @treturn spans
  * @raise invalid argument: spans of another context; malformed data: words that are not UTF-8 */
 int script_answer_spans(lua_State *L)
@@ -230,7 +245,7 @@ int script_answer_spans(lua_State *L)
     if (!script_test_vector(L, lua_gettop(L), &c.ids))
         return script_arg_error(L, 3, "expected ids in field 'ids'");
     read_words(L, 3, &c);
-    read_word_of(L, 3, &c);
+    read_first(L, 3, &c);
     if (ft_spans_answer(spans, span_text, &c, &err) != FT_OK) return script_raise(L, &err);
     lua_pushvalue(L, 2);
     return 1;

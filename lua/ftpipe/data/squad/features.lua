@@ -42,24 +42,20 @@ end
 
 --- A context as pieces.
 -- @tparam string text
--- @treturn table words (strings), starts (byte position of each), ids (of all pieces), word_of
---    (number of the word of each piece), first (number of the first piece of each word)
+-- @treturn table words (strings), starts (byte position of each), first (number of the first piece
+--    of each), ids (of all pieces)
 function Encoder:context(text)
    if self.last and self.last.text == text then return self.last end
-   local words, starts, parts, word_of, first = {}, {}, {}, {}, {}
+   local words, starts, parts, first = {}, {}, {}, {}
    local n = 0
    for start, word in text:gsub(NARROW_SPACE, "   "):gmatch("()([^ \t\r\n]+)") do
       local w = #words + 1
       words[w], starts[w], first[w] = word, start, n + 1
       parts[w] = self:word(word)
-      for _ = 1, #parts[w] do
-         n = n + 1
-         word_of[n] = w
-      end
+      n = n + #parts[w]
    end
    self.last = {
-      text = text, words = words, starts = starts, ids = core.data.ids(parts), word_of = word_of,
-      first = first,
+      text = text, words = words, starts = starts, first = first, ids = core.data.ids(parts),
    }
    return self.last
 end
