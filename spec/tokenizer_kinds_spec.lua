@@ -69,6 +69,7 @@ describe("WordPiece", function()
          tokenizer:basic("ah\229\141\154\230\142\168zz"))
       assert.same({ "i", "[", "mask", "]" }, tokenizer:basic("\196\176[MASK]"))
       assert.same({ "hello" }, tokenizer:basic("he\194\173l\239\191\189lo")) -- U+00AD, U+FFFD
+      assert.same({ "a\205\184b" }, tokenizer:basic("a\205\184b")) -- U+0378, which is not assigned
       for _, han in ipairs { "\228\184\128", "\233\191\191" } do -- U+4E00, U+9FFF
          assert.same({ "a", han, "b" }, tokenizer:basic("a" .. han .. "b"))
       end
@@ -250,6 +251,52 @@ describe("byte-level BPE", function()
          assert.equal("unsupported", problem.status)
          assert.matches(case[2], problem.message)
       end
+   end)
+end)
+
+-- The ids are those of tokenizers 0.23.3.
+describe("added tokens of tokenizer.json", function()
+   local NEW, OTHER = #WORDS, #WORDS + 1
+
+   local function with_added(...)
+      local vocab = {}
+      for i, word in ipairs(WORDS) do vocab[word] = i - 1 end
+      return core.data.tokenizer_json { bytes = core.json.encode {
+         added_tokens = { ... }, normalizer = { type = "BertNormalizer" },
+         pre_tokenizer = { type = "BertPreTokenizer" },
+         model = { type = "WordPiece", vocab = vocab },
+      } }
+   end
+
+   it("are found in normalized text, behind those that are found in text as it is", function()
+      local tokenizer = with_added({ id = NEW, content = "Caf\195\169 X", normalized = true },
+         { id = OTHER, content = "\195\137", normalized = false })
+      assert.same({ HELLO, NEW, WORLD }, tokenizer:encode("hello CAF\195\169\tx world"))
+      assert.same({ HELLO, NEW, WORLD }, tokenizer:encode("hellocafe\204\129 Xworld"))
+      assert.same({ HELLO, UNK, OTHER, UNK }, tokenizer:encode("hello CAF\195\137 x"))
+      assert.equal("hello Caf\195\169 X", tokenizer:decode { HELLO, NEW })
+   end)
+
+   it("that have to be words of their own hide what is inside them", function()
+      local tokenizer = with_added({ id = NEW, content = "<run>", single_word = true },
+         { id = OTHER, content = "un" })
+      assert.same({ HELLO, NEW, OTHER }, tokenizer:encode("hello <run> un"))
+      assert.same({ HELLO, UNK, RUN, UNK }, tokenizer:encode("hello<run>"))
+      assert.same({ UNK, NEW, UNK }, tokenizer:encode("\194\189<run>\226\130\132")) -- 1/2, low 4
+      for _, word in ipairs { "\226\147\144", "\226\128\141", "\204\129", "_", "7" } do
+         assert.is_not.equal(NEW, tokenizer:encode("<run>" .. word)[1])
+      end
+   end)
+
+   it("are refused where a model normalizes text by itself", function()
+      local vocab = { { "<unk>", 0 }, { "\226\150\129a", -1 } }
+      assert.matches("in normalized text of the added token 'b' is not supported",
+         files.failure(core.data.tokenizer_json, { bytes = core.json.encode {
+            added_tokens = { { id = 2, content = "b", normalized = true } },
+            pre_tokenizer = { type = "Metaspace", replacement = "\226\150\129",
+               prepend_scheme = "always" },
+            model = { type = "Unigram", unk_id = 0, vocab = vocab },
+         } }).message)
    end)
 end)
 

@@ -1,7 +1,8 @@
 /* tokens/basic.c - text into words, as BERT's "basic tokenizer" does it.
  *
  * Control characters go, blanks separate, Chinese characters and punctuation stand alone; then
- * canonical decomposition without combining marks, and lower case. Most text is ASCII, which a
+ * canonical decomposition without combining marks, and lower case. Code points that this version of
+ * Unicode does not have yet, as a new emoji, are letters. Most text is ASCII, which a
  * table answers for; the rest asks utf8proc.
  *
  * Decomposition goes character by character. Only the order of several combining characters behind
@@ -21,6 +22,7 @@ typedef enum { LETTER, BLANK, PUNCTUATION, HAN, MARK, DROPPED } char_class;
 
 typedef struct splitter {
     const ft_basic_options *options;
+    bool whole; /* all of the text is one word, with its blanks and punctuation */
     ft_word_sink *sink;
     void *context;
     ft_bytes word;
@@ -56,8 +58,7 @@ static char_class class_of(int32_t c)
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN: return DROPPED;
+    case UTF8PROC_CATEGORY_CO: return DROPPED;
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP: return BLANK;
@@ -76,7 +77,7 @@ static char_class class_of(int32_t c)
 /* Gives the word so far, if any, to the sink. */
 static bool end_word(splitter *s)
 {
-    if (s->word.n == 0) return true;
+    if (s->whole || s->word.n == 0) return true;
     bool wanted = s->sink(s->context, s->word.data, s->word.n, s->n_chars);
     s->word.n = s->n_chars = 0;
     return wanted;
@@ -88,6 +89,11 @@ static bool add_char(splitter *s, int32_t c)
     int64_t n = utf8proc_encode_char(c, (utf8proc_uint8_t *)bytes);
     s->n_chars++;
     return ft_bytes_add(&s->word, bytes, n);
+}
+
+static bool add_blank(splitter *s)
+{
+    return s->whole ? add_char(s, ' ') : end_word(s);
 }
 
 /* Adds one code point of a cleaned, decomposed text. */
@@ -117,9 +123,9 @@ static bool add_wide(splitter *s, int32_t c)
 {
     char_class class = class_of(c);
     if (class == DROPPED) return true;
-    if (class == BLANK) return end_word(s);
+    if (class == BLANK) return add_blank(s);
     if (!s->options->split_han || !is_han(c)) return add_decomposed(s, c);
-    return end_word(s) && add_decomposed(s, c) && end_word(s);
+    return add_blank(s) && add_decomposed(s, c) && add_blank(s);
 }
 
 /* Letters and digits from text[at], which are a word or go on with one; *at moves past them. */
@@ -143,25 +149,39 @@ static bool add_ascii(splitter *s, const char *text, int64_t size, int64_t *at)
     if (class == LETTER) return add_ascii_run(s, text, size, at);
     int32_t c = text[(*at)++];
     if (class == DROPPED) return true;
-    if (class == BLANK) return end_word(s);
+    if (class == BLANK) return add_blank(s);
     return end_word(s) && add_char(s, c) && end_word(s);
+}
+
+static bool add_text(splitter *s, const char *text, int64_t size)
+{
+    bool going = true;
+    for (int64_t at = 0; going && at < size;) {
+        if ((unsigned char)text[at] < 0x80) {
+            going = add_ascii(s, text, size, &at);
+            continue;
+        }
+        utf8proc_int32_t c;
+        at += utf8proc_iterate((const utf8proc_uint8_t *)text + at, size - at, &c);
+        going = add_wide(s, c);
+    }
+    return going;
 }
 
 bool ft_basic_words(const char *text, int64_t size, const ft_basic_options *options,
                     ft_word_sink *sink, void *context)
 {
     splitter s = {.options = options, .sink = sink, .context = context};
-    bool going = true;
-    for (int64_t at = 0; going && at < size;) {
-        if ((unsigned char)text[at] < 0x80) {
-            going = add_ascii(&s, text, size, &at);
-            continue;
-        }
-        utf8proc_int32_t c;
-        at += utf8proc_iterate((const utf8proc_uint8_t *)text + at, size - at, &c);
-        going = add_wide(&s, c);
-    }
-    going = going && end_word(&s);
+    bool going = add_text(&s, text, size) && end_word(&s);
     ft_free(s.word.data);
     return going;
+}
+
+bool ft_basic_normalize(const char *text, int64_t size, const ft_basic_options *options,
+                        ft_bytes *out)
+{
+    splitter s = {.options = options, .whole = true};
+    bool fits = add_text(&s, text, size) && ft_bytes_add(out, s.word.data, s.word.n);
+    ft_free(s.word.data);
+    return fits;
 }

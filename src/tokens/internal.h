@@ -54,6 +54,7 @@ enum {
     FT_SPECIAL_STRIP_RIGHT = 4, /* and those behind it */
     FT_SPECIAL_WORD = 8,        /* only where no letter, mark, number or connector is next to it */
     FT_SPECIAL_CASELESS = 16,   /* ASCII letters match whatever their case */
+    FT_SPECIAL_NORMALIZED = 32, /* matched behind the others, in text as the kind normalizes it */
 };
 
 enum { FT_SPECIAL_LONGEST = 255 };
@@ -111,6 +112,8 @@ typedef struct ft_tokenizer_kind_row {
     int (*size)(const void *model);
     const char *(*piece)(const void *model, int32_t id);                 /* id is in [0, size) */
     int32_t (*find)(const void *model, const char *piece, int64_t size); /* its id, or FT_NO_ID */
+    /* Appends text as it is before it is cut; NULL: it stays as it is. False when out of memory. */
+    bool (*normalize)(const void *model, const char *text, int64_t size, ft_bytes *out);
     /* Ids of valid UTF-8 text that holds no special tokens. */
     ft_status (*encode)(const void *model, const char *text, int64_t size, ft_ids *ids,
                         ft_error *err);
@@ -176,6 +179,12 @@ typedef bool ft_word_sink(void *context, const char *word, int64_t n, int64_t n_
 /* Gives each word of valid UTF-8 text to the sink; false when out of memory or the sink said so. */
 bool ft_basic_words(const char *text, int64_t size, const ft_basic_options *options,
                     ft_word_sink *sink, void *context);
+
+/* Appends valid UTF-8 text as words are taken from it: without control characters, a space for each
+ * blank and around Chinese characters, case and accents as the options say. False when out of
+ * memory. */
+bool ft_basic_normalize(const char *text, int64_t size, const ft_basic_options *options,
+                        ft_bytes *out);
 
 /* -- byte-level BPE (byte_bpe.c, merges.c) ---------------------------------------------------- */
 

@@ -101,10 +101,20 @@ static bool is_blank(int32_t c)
            category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
 }
 
+/* \w of Unicode's regular expressions (UTS #18, annex C): letters, marks, digits, connectors and
+ * joiners; of other signs letters in circles and squares. */
 static bool is_word(int32_t c)
 {
+    static const int32_t enclosed[][2] = {
+        {0x200C, 0x200D},   {0x24B6, 0x24E9},   {0x1F130, 0x1F149},
+        {0x1F150, 0x1F169}, {0x1F170, 0x1F189},
+    };
     utf8proc_category_t category = utf8proc_category(c);
-    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC;
+    if (category == UTF8PROC_CATEGORY_NO) return false;
+    if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC) return true;
+    for (size_t i = 0; i < sizeof enclosed / sizeof *enclosed; i++)
+        if (c >= enclosed[i][0] && c <= enclosed[i][1]) return true;
+    return false;
 }
 
 /* The token whose text these n bytes are, in its own letters before any case, or FT_NO_ID. */
@@ -112,6 +122,7 @@ static int32_t find_text(const ft_specials *specials, const char *text, int64_t 
 {
     char small[FT_SPECIAL_LONGEST];
     int32_t id = ft_vocabulary_find(&specials->texts, text, n);
+    if (id != FT_NO_ID && specials->flags[id] & FT_SPECIAL_NORMALIZED) return FT_NO_ID;
     if (id != FT_NO_ID || specials->small.n == 0) return id;
     make_small(small, text, n);
     id = ft_vocabulary_find(&specials->small, small, n);
@@ -125,13 +136,18 @@ static ft_match match_at(const ft_specials *specials, const char *text, int64_t 
     for (int64_t n = left < longest ? left : longest; n > 0; n--) {
         if (!specials->lengths[n]) continue;
         int32_t id = find_text(specials, text + at, n);
-        if (id == FT_NO_ID) continue;
-        bool inside = (at > 0 && is_word(char_at(text, size, step_back(text, at)))) ||
-                      is_word(char_at(text, size, at + n));
-        if (inside && specials->flags[id] & FT_SPECIAL_WORD) continue;
-        return (ft_match){id, at, at + n};
+        if (id != FT_NO_ID) return (ft_match){id, at, at + n};
     }
     return (ft_match){FT_NO_ID, at, at};
+}
+
+/* Whether a token that has to be a word of its own is part of a longer one. */
+static bool is_inside(const ft_specials *specials, ft_match match, const char *text, int64_t size)
+{
+    if (!(specials->flags[match.id] & FT_SPECIAL_WORD)) return false;
+    int64_t from = match.from, to = match.to;
+    return (from > 0 && is_word(char_at(text, size, step_back(text, from)))) ||
+           is_word(char_at(text, size, to));
 }
 
 /* With the blanks that the token takes away, back to `from` at most. */
@@ -159,7 +175,10 @@ ft_match ft_specials_find(const ft_specials *specials, const char *text, int64_t
     for (int64_t at = from; at < size; at++) {
         if (!specials->starts[(unsigned char)text[at]]) continue;
         ft_match match = match_at(specials, text, size, at);
-        if (match.id != FT_NO_ID) return widen(specials, match, text, size, from);
+        if (match.id == FT_NO_ID) continue;
+        if (!is_inside(specials, match, text, size))
+            return widen(specials, match, text, size, from);
+        at = match.to - 1; /* nor is a token found in its text */
     }
     return (ft_match){FT_NO_ID, size, size};
 }

@@ -21,10 +21,41 @@ struct ft_tokenizer {
     const ft_tokenizer_kind_row *kind;
     void *model;
     ft_specials specials;
+    ft_specials normalized; /* those that are matched in normalized text, as it has them */
     int size;
     int n_reserved;           /* ids below this one that have no piece are no text */
     int32_t by_role[N_ROLES]; /* what a file said; else FT_NO_ID */
 };
+
+/* Appends text as the kind normalizes it. */
+static ft_status normalize(const ft_tokenizer *tokenizer, ft_slice text, ft_bytes *out,
+                           ft_error *err)
+{
+    const ft_tokenizer_kind_row *kind = tokenizer->kind;
+    bool fits = kind->normalize ? kind->normalize(tokenizer->model, text.bytes, text.size, out)
+                                : ft_bytes_add(out, text.bytes, text.size);
+    return fits ? FT_OK : ft_bytes_no_memory(out, err);
+}
+
+/* Enters the special tokens that are matched in normalized text. */
+static ft_status add_normalized(ft_tokenizer *tokenizer, ft_error *err)
+{
+    const ft_specials *all = &tokenizer->specials;
+    ft_bytes text = {0};
+    ft_status status = FT_OK;
+    for (int32_t id = 0; id < all->texts.n; id++) {
+        ft_piece piece = ft_specials_get(all, id);
+        if (!piece.text || !(all->flags[id] & FT_SPECIAL_NORMALIZED)) continue;
+        text.n = 0;
+        FT_GO(normalize(tokenizer, (ft_slice){piece.text, piece.size}, &text, err));
+        int flags = all->flags[id] & ~FT_SPECIAL_NORMALIZED;
+        if (text.n > 0)
+            FT_GO(ft_specials_add(&tokenizer->normalized, text.data, text.n, id, flags, err));
+    }
+done:
+    ft_free(text.data);
+    return status;
+}
 
 ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind, void *model,
                            ft_specials *specials, ft_error *err)
@@ -44,6 +75,7 @@ ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind
     for (int i = 0; i < N_ROLES; i++) tokenizer->by_role[i] = FT_NO_ID;
     *specials = (ft_specials){0};
     ft_status status = ft_tokenizer_check(tokenizer, err);
+    if (status == FT_OK) status = add_normalized(tokenizer, err);
     if (status == FT_OK)
         *out = tokenizer;
     else
@@ -65,6 +97,7 @@ void ft_tokenizer_free(ft_tokenizer *tokenizer)
     if (!tokenizer) return;
     tokenizer->kind->free(tokenizer->model);
     ft_specials_fini(&tokenizer->specials);
+    ft_specials_fini(&tokenizer->normalized);
     ft_free(tokenizer);
 }
 
@@ -167,20 +200,52 @@ ft_status ft_tokens_check(const char *text, int64_t size, ft_error *err)
     return FT_OK;
 }
 
-static ft_status encode_into(ft_ids *list, const ft_tokenizer *tokenizer, const char *text,
-                             int64_t size, ft_error *err)
+/* Appends the ids of a stretch of text. */
+typedef ft_status encode_fn(ft_ids *list, const ft_tokenizer *tokenizer, ft_slice text,
+                            ft_error *err);
+
+/* Appends the ids of special tokens, and of the stretches between them. */
+static ft_status encode_around(ft_ids *list, const ft_tokenizer *tokenizer,
+                               const ft_specials *specials, ft_slice text, encode_fn *encode,
+                               ft_error *err)
 {
-    FT_TRY(ft_tokens_check(text, size, err));
-    for (int64_t from = 0; from < size;) {
-        ft_match special = ft_specials_find(&tokenizer->specials, text, size, from);
-        if (special.from > from)
-            FT_TRY(tokenizer->kind->encode(tokenizer->model, text + from, special.from - from, list,
-                                           err));
+    for (int64_t from = 0; from < text.size;) {
+        ft_match special = ft_specials_find(specials, text.bytes, text.size, from);
+        ft_slice stretch = {text.bytes + from, special.from - from};
+        if (stretch.size > 0) FT_TRY(encode(list, tokenizer, stretch, err));
         if (special.id != FT_NO_ID && !ft_ids_add(list, &special.id, 1))
             return ft_ids_no_memory(list, err);
         from = special.to;
     }
     return FT_OK;
+}
+
+static ft_status encode_pieces(ft_ids *list, const ft_tokenizer *tokenizer, ft_slice text,
+                               ft_error *err)
+{
+    return tokenizer->kind->encode(tokenizer->model, text.bytes, text.size, list, err);
+}
+
+/* A stretch in which special tokens may still be found once it is normalized. */
+static ft_status encode_stretch(ft_ids *list, const ft_tokenizer *tokenizer, ft_slice text,
+                                ft_error *err)
+{
+    if (tokenizer->normalized.texts.n == 0) return encode_pieces(list, tokenizer, text, err);
+    ft_bytes plain = {0};
+    ft_status status = normalize(tokenizer, text, &plain, err);
+    if (status == FT_OK)
+        status = encode_around(list, tokenizer, &tokenizer->normalized,
+                               (ft_slice){plain.data, plain.n}, encode_pieces, err);
+    ft_free(plain.data);
+    return status;
+}
+
+static ft_status encode_into(ft_ids *list, const ft_tokenizer *tokenizer, const char *text,
+                             int64_t size, ft_error *err)
+{
+    FT_TRY(ft_tokens_check(text, size, err));
+    return encode_around(list, tokenizer, &tokenizer->specials, (ft_slice){text, size},
+                         encode_stretch, err);
 }
 
 ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, int64_t size,

@@ -207,7 +207,8 @@ static ft_status add_token(reader *r, const json_t *token, bool normalizes, ft_e
     } keys[] = {{"special", FT_SPECIAL_HIDDEN},
                 {"lstrip", FT_SPECIAL_STRIP_LEFT},
                 {"rstrip", FT_SPECIAL_STRIP_RIGHT},
-                {"single_word", FT_SPECIAL_WORD}};
+                {"single_word", FT_SPECIAL_WORD},
+                {"normalized", FT_SPECIAL_NORMALIZED}};
     const char *text = json_string_value(json_object_get(token, "content"));
     int32_t id = FT_NO_ID;
     int flags = 0;
@@ -221,7 +222,7 @@ static ft_status add_token(reader *r, const json_t *token, bool normalizes, ft_e
     return at(r, "added token", status, err);
 }
 
-/* normalizes: the text is changed before it is cut. */
+/* normalizes: the model changes text itself, so that no token can be found in what it makes. */
 static ft_status read_added(reader *r, bool normalizes, ft_error *err)
 {
     const json_t *list = json_object_get(r->root, "added_tokens");
@@ -257,7 +258,7 @@ static ft_status json_wordpiece(reader *r, void **model, ft_error *err)
     if (!options.prefix) options.prefix = "##";
     FT_TRY(read_vocabulary(r, json_object_get(r->model, "vocab"), err));
     FT_TRY(ft_vocabulary_check(&r->vocabulary, r->name, err));
-    FT_TRY(read_added(r, true, err));
+    FT_TRY(read_added(r, false, err));
     return ft_wordpiece_new(model, &r->vocabulary, &options, r->name, err);
 }
 

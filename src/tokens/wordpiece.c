@@ -78,6 +78,11 @@ static int32_t longest_piece(const wordpiece *w, const char *rest, int64_t n, bo
     return best;
 }
 
+static bool wordpiece_normalize(const void *model, const char *text, int64_t size, ft_bytes *out)
+{
+    return ft_basic_normalize(text, size, ft_wordpiece_basic(model), out);
+}
+
 typedef struct encoding {
     const wordpiece *model;
     ft_ids *ids;
@@ -137,6 +142,7 @@ const ft_tokenizer_kind_row ft_kind_wordpiece = {
     .size = wordpiece_size,
     .piece = wordpiece_piece,
     .find = wordpiece_find,
+    .normalize = wordpiece_normalize,
     .encode = wordpiece_encode,
     .decode = wordpiece_decode,
     .free = wordpiece_free,

@@ -89,11 +89,11 @@ return {
    { "src/tokens/basic.c",
       [[if (class == DROPPED) return true;
     if (class == BLANK) return]]
-         .. [[ end_word(s);
+         .. [[ add_blank(s);
     if (!s->options->split_han]],
       [[if (class == DROPPED) return end_word(s);
     if (class == BLANK) return]]
-         .. [[ end_word(s);
+         .. [[ add_blank(s);
     if (!s->options->split_han]],
       "c/tokens_kinds spec/tokenizer_kinds", "a soft hyphen ends a word" },
    { "src/tokens/basic.c", "{0x4E00, 0x9FFF}", "{0x4E01, 0x9FFF}",
@@ -103,12 +103,23 @@ return {
       "c/tokens c/tokens_kinds c/tokens_added spec/tokenizer_kinds",
       "blanks before a token are taken twice" },
    { "src/tokens/special.c",
-      "bool inside = (at > 0 && is_word(char_at(text, size, step_back(text, at)))) ||",
-      "bool inside =", "c/tokens c/tokens_kinds c/tokens_added spec/tokenizer_kinds",
+      "return (from > 0 && is_word(char_at(text, size, step_back(text, from)))) ||",
+      "return", "c/tokens c/tokens_kinds c/tokens_added spec/tokenizer_kinds",
       "a word may end in a token of whole words" },
-   { "src/tokens/special.c", "if (inside && specials->flags[id] & FT_SPECIAL_WORD) continue;",
-      "if (inside) continue;", "c/tokens c/tokens_kinds c/tokens_added spec/tokenizer_kinds",
+   { "src/tokens/special.c", "if (!(specials->flags[match.id] & FT_SPECIAL_WORD)) return false;",
+      "", "c/tokens c/tokens_kinds c/tokens_added spec/tokenizer_kinds",
       "all special tokens are whole words" },
+   { "src/tokens/special.c", "at = match.to - 1; /* nor", "/* nor", "spec/tokenizer_kinds",
+      "a token is found inside one that is no word of its own" },
+   { "src/tokens/special.c", "if (category == UTF8PROC_CATEGORY_NO) return false;", "",
+      "spec/tokenizer_kinds", "a fraction is a part of a word" },
+   { "src/tokens/tokenizer.c", "if (tokenizer->normalized.texts.n == 0) return encode_pieces",
+      "return encode_pieces", "spec/tokenizer_kinds",
+      "tokens are not looked for in normalized text" },
+   { "src/tokens/tokenizer.c",
+      "FT_GO(normalize(tokenizer, (ft_slice){piece.text, piece.size}, &text, err));",
+      "ft_bytes_add(&text, piece.text, piece.size);", "spec/tokenizer_kinds",
+      "tokens are looked for in normalized text as they are written" },
    { "src/tokens/special.c",
       "if (small[0] >= 'a' && small[0] <= 'z') specials->starts[small[0] - 'a' +"
          .. " 'A'] = true;",
