@@ -82,7 +82,7 @@ describe("a report", function()
       process.shell(("cp -r %s/run %s"):format(directory, other))
       local text = core.sys.read_file(other .. "/plan.txt"):gsub("\nmemory 1 w", "%0w")
       core.sys.write_file(other .. "/plan.txt", text)
-      local why = "torn/plan.txt: plan, line %d+: found 'wweights', expected 'weights'"
+      local why = "torn/plan.txt: plan, line %d+: found 'wweights', expected a class of memory"
       process.refused(6, why, { "trace", other })
       assert.matches("No plan: [^<]+/torn/plan.txt: plan, line %d+: found",
          ftpipe { "report", other, "--out", "-" })

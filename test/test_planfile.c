@@ -51,11 +51,28 @@ static void test_a_plan_written_by_hand(void)
     CHECK(!strcmp(plan->schedule, "by-hand"));
     CHECK(plan->n_nodes == 7 && plan->node_stage[2] == 0 && plan->node_stage[3] == 1);
     CHECK(!plan->recompute[0] && plan->recompute[1]);
-    CHECK(plan->memory[0][7] == 8 && plan->memory[1][7] == 9);
+    CHECK(plan->memory[0][FT_MEMORY_BUFFERS] == 8 && plan->memory[1][FT_MEMORY_BUFFERS] == 9);
     CHECK(ft_plan_length(plan, 0) == 25 && ft_plan_length(plan, 1) == 25);
     ft_action a = ft_plan_at(plan, 0, 3 + 2 * 5);
     CHECK(a.kind == FT_ACT_FORWARD && a.batch == 3 && a.micro == 0 && a.lag == 1);
     CHECK(ft_action_index(plan, &a) == 6);
+    ft_plan_free(plan);
+}
+
+/* A program with fewer classes of memory wrote fewer, one that lists them otherwise in its order.
+ */
+static void test_memory_is_by_name(void)
+{
+    const plan_fault fewer = {small_plan, "versions 4 packed 5 activations 6", "packed 5", ""};
+    char text[2048], turned[2048];
+    const plan_fault other = {text, "weights 1 gradients 2", "gradients 2 weights 1", ""};
+    if (!case_edit(&fewer, text, sizeof text) || !case_edit(&other, turned, sizeof turned)) return;
+    ft_plan *plan = case_parse(turned);
+    if (!plan) return;
+    static const int64_t wanted[FT_MEMORY_CLASSES] = {
+        [FT_MEMORY_WEIGHTS] = 1, [FT_MEMORY_GRADIENTS] = 2, [FT_MEMORY_OPTIMIZER] = 3,
+        [FT_MEMORY_PACKED] = 5,  [FT_MEMORY_WORKSPACE] = 7, [FT_MEMORY_BUFFERS] = 8};
+    CHECK(!memcmp(plan->memory[0], wanted, sizeof wanted));
     ft_plan_free(plan);
 }
 
@@ -158,9 +175,13 @@ static void test_bad_text_is_refused_with_its_line(void)
         {small_plan, "slots 2", "slots 0", "line 12: slots is '0'"},
         {small_plan, "0*3 1*4", "0*3 1*5", "line 16: node-stage is '1*5'"},
         {small_plan, "0*3 1*4", "0*3 1*3", "'node-stage' gives 6 nodes, 'nodes' 7"},
-        {small_plan, "versions 4", "version 4", "line 18: found 'version', expected 'versions'"},
+        {small_plan, "versions 4", "version 4",
+         "line 18: found 'version', expected a class of memory, as 'weights'"},
+        {small_plan, "versions 4", "weights 4", "line 18: 'weights' stands twice"},
         {small_plan, "memory 1", "memory 0", "line 19: memory of device 0 stands twice"},
-        {small_plan, "buffers 9", "buffers 9 10", "line 19: '10' was not expected here"},
+        {small_plan, "buffers 9", "buffers 9 10",
+         "line 19: found '10', expected a class of memory, as 'weights'"},
+        {small_plan, "buffers 9", "buffers -9", "line 19: buffers is '-9'"},
         {small_plan, "F0.0.0-1", "F0.0.0-2", "line 21: action is 'F0.0.0-2'"},
         {small_plan, "F0.0.0-1", "F0.0.1-0", "line 21: action is 'F0.0.1-0'"},
         {small_plan, "F0.0.0-1", "F0.0", "line 21: action is 'F0.0'"},
@@ -293,6 +314,7 @@ static void test_no_memory_is_an_error(void)
 int main(void)
 {
     RUN(test_a_plan_written_by_hand);
+    RUN(test_memory_is_by_name);
     RUN(test_text_comes_back_as_it_was);
     RUN(test_all_that_may_be_said_comes_back);
     RUN(test_annotations_are_kept);

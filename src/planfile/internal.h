@@ -64,5 +64,8 @@ ft_status read_number(parser *p, const char *what, int64_t least, int64_t most, 
 ft_status read_int(parser *p, const char *what, int64_t least, int64_t most, int *out,
                    ft_error *err);
 ft_status expect(parser *p, const char *text, ft_error *err);
+/* "weights 1 buffers 8", to the end of the line: classes in any order, each at most once. Those
+ * that are left out, as by a program that had fewer, stay as they are. */
+ft_status read_classes(parser *p, int64_t bytes[FT_MEMORY_CLASSES], ft_error *err);
 
 #endif

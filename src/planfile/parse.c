@@ -275,10 +275,7 @@ static ft_status read_memory(parser *p, ft_error *err)
     FT_TRY(read_int(p, "memory", 0, p->plan->n_devices - 1, &d, err));
     if (p->memory_seen[d]) return parser_fault(p, err, "memory of device %d stands twice", d);
     p->memory_seen[d] = true;
-    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
-        FT_TRY(expect(p, ft_memory_classes[c].name, err));
-        FT_TRY(read_number(p, ft_memory_classes[c].name, 0, INT64_MAX, &p->memory[d][c], err));
-    }
+    FT_TRY(read_classes(p, p->memory[d], err));
     p->plan->memory = (const int64_t(*)[FT_MEMORY_CLASSES])p->memory;
     return FT_OK;
 }

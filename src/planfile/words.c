@@ -114,3 +114,20 @@ bool scan_kind(const char **at, const char *end, ft_action_kind *kind)
         }
     return false;
 }
+
+ft_status read_classes(parser *p, int64_t bytes[FT_MEMORY_CLASSES], ft_error *err)
+{
+    unsigned seen = 0;
+    for (word w = next_word(p); w.length; w = next_word(p)) {
+        int c = 0;
+        while (c < FT_MEMORY_CLASSES && !word_is(w, ft_memory_classes[c].name)) c++;
+        if (c == FT_MEMORY_CLASSES)
+            return parser_fault(p, err, "found '%.*s', expected a class of memory, as '%s'",
+                                w.length, w.text, ft_memory_classes[0].name);
+        if (seen >> c & 1)
+            return parser_fault(p, err, "'%s' stands twice", ft_memory_classes[c].name);
+        seen |= 1U << c;
+        FT_TRY(read_number(p, ft_memory_classes[c].name, 0, INT64_MAX, &bytes[c], err));
+    }
+    return FT_OK;
+}

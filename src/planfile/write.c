@@ -18,7 +18,7 @@
  *   order D policy            device D chooses among what is ready; else it follows its list
  *   nodes N
  *   node-stage S*N ...        the stage of each node: N nodes of stage S
- *   memory D CLASS N ...      bytes on device D of every class of base/memory_class.h, in its order
+ *   memory D CLASS N ...      bytes on device D of classes of base/memory_class.h
  *   warm-up D ACTION ...      what device D does, in this order; a line goes on with the line
  *   body D ACTION ...         before it of the same word and device
  *   drain D ACTION ...
