@@ -101,6 +101,23 @@ static void fill_edges(lua_State *L, const ft_graph *g, int first)
     }
 }
 
+/* What forward nodes are, and to which of them the backward nodes belong. */
+static void fill_words(lua_State *L, const ft_graph *g, int first)
+{
+    int n_forward = ft_graph_n_forward(g);
+    for (int n = 0; n < ft_graph_n_nodes(g); n++) {
+        const ft_node *node = ft_graph_node(g, n);
+        if (n >= n_forward) {
+            set_at(L, first + 2, n - n_forward, node->origin + 1);
+            continue;
+        }
+        lua_pushstring(L, node->op->name);
+        lua_rawseti(L, first, n + 1);
+        lua_pushstring(L, node->scope);
+        lua_rawseti(L, first + 1, n + 1);
+    }
+}
+
 static bool *new_marks(lua_State *L, int n)
 {
     return memset(lua_newuserdata(L, (size_t)n + 1), 0, (size_t)n + 1);
@@ -110,15 +127,17 @@ static bool *new_marks(lua_State *L, int n)
  * @function graph:weights
  * @treturn table by forward node: parameter_bytes (where a parameter is used first), saved_bytes
  *   (of its outputs, read by gradients), output_bytes, flops (of the forward node), frozen_bytes
- *   (of parameter_bytes, those that are not trained); by edge, one
- *   for each use of a value or of a gradient: edge_from, edge_to, edge_bytes, edge_grad_bytes,
- *   edge_value */
+ *   (of parameter_bytes, those that are not trained), op, scope; by edge, one for each use of a
+ *   value or of a gradient: edge_from, edge_to, edge_bytes, edge_grad_bytes, edge_value; by
+ *   backward node: origin, the forward node that it belongs to */
 int script_graph_weights(lua_State *L)
 {
-    static const char *const names[] = {
-        "parameter_bytes", "saved_bytes", "output_bytes", "flops",           "frozen_bytes",
-        "edge_from",       "edge_to",     "edge_bytes",   "edge_grad_bytes", "edge_value"};
-    enum { N_LISTS = sizeof names / sizeof *names, EDGES = 5 };
+    static const char *const names[] = {"parameter_bytes", "saved_bytes",  "output_bytes",
+                                        "flops",           "frozen_bytes", "edge_from",
+                                        "edge_to",         "edge_bytes",   "edge_grad_bytes",
+                                        "edge_value",      "op",           "scope",
+                                        "origin"};
+    enum { N_LISTS = sizeof names / sizeof *names, EDGES = 5, WORDS = 10 };
     const ft_graph *g = script_check_graph(L, 1);
     lua_settop(L, 1);
     luaL_checkstack(L, N_LISTS + 8, "weights");
@@ -133,6 +152,7 @@ int script_graph_weights(lua_State *L)
     }
     fill_nodes(L, g, result + 1, saved, seen);
     fill_edges(L, g, result + 1 + EDGES);
+    fill_words(L, g, result + 1 + WORDS);
     lua_settop(L, result);
     return 1;
 }

@@ -16,7 +16,7 @@ typedef struct progress {
     bool takes_norms;        /* an edge R->N ends here */
     bool exchanges;          /* an edge X->R begins here */
     bool splits;             /* I and G stand for B */
-    bool moves;              /* swaps, drops or recomputes */
+    bool moves;              /* swaps, drops, recomputes or updates at home; else all is here */
     bool moved[FT_MEMORY_CLASSES]; /* by some action */
     bool are_dead;                 /* gradients: an update has used them, no backward came since */
     uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
@@ -111,7 +111,7 @@ static const char *find_class_fault(const checker *c, int device, const progress
     };
     unsigned needs = ft_action_needs(a);
     if (ft_action_at_home(a)) return find_home_fault(s);
-    for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++) {
+    for (unsigned class = 0; s->moves && class < FT_MEMORY_CLASSES; class ++) {
         if (!(needs >> class & 1) || on_device(s->at[class])) continue;
         if (class != FT_MEMORY_GRADIENTS || !begins_gradients(c, s, a, local)) return words[class];
     }
@@ -318,11 +318,12 @@ static void apply(progress *s, const ft_action *a)
     case FT_ACT_ATTENUATE: s->attenuated = finished(s); break;
     default: break;
     }
-    for (int class = 0; class < FT_MEMORY_CLASSES; class ++)
-        if (ft_action_writes(a) >> class & 1) s->at[class] = AT_DEVICE; /* the host's is old */
+    unsigned writes = ft_action_writes(a);
+    for (int class = 0; s->moves && class < FT_MEMORY_CLASSES; class ++)
+        if (writes >> class & 1) s->at[class] = AT_DEVICE; /* the host's is old */
     if (a->kind == FT_ACT_UPDATE)
         s->are_dead = true;
-    else if (ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1)
+    else if (writes >> FT_MEMORY_GRADIENTS & 1)
         s->are_dead = false;
     if (s->held > s->in_flight) s->in_flight = s->held;
 }
@@ -450,7 +451,8 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
         progress *s = &c->seats[ft_seat_of(c->shares, a->stage, device)];
         if (a->kind == FT_ACT_REDUCE) c->reduces = true;
         if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT) s->splits = true;
-        if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE)
+        if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE ||
+            ft_action_at_home(a))
             s->moves = true;
         if (a->kind == FT_ACT_ATTENUATE) s->attenuates = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS) look_at_move(c, s, a);

@@ -68,6 +68,7 @@ ft_status plan_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *
     if (!t.lags || !t.adopted)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
     FT_TRY(ft_owners_find(&t.owners, arena, p, err));
+    if (!t.owners.first[p->n_stages]) return FT_OK; /* no stage takes weights over */
     FT_TRY(note_lags(&t, arena, err));
     for (int d = 0; d < p->n_devices; d++) {
         ft_cursor at;

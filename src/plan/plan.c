@@ -382,8 +382,9 @@ ft_action ft_plan_at(const ft_plan *plan, int device, int64_t i)
 
 static const ft_action_list *list_of(const ft_device_plan *lists, int part)
 {
-    const ft_action_list *const parts[FT_PARTS] = {&lists->warmup, &lists->body, &lists->drain};
-    return parts[part];
+    return part == FT_PART_WARMUP ? &lists->warmup
+           : part == FT_PART_BODY ? &lists->body
+                                  : &lists->drain;
 }
 
 const ft_action_list *ft_plan_list(const ft_plan *plan, int device, ft_part part)
@@ -414,6 +415,14 @@ static const ft_action_list *part_list(const ft_cursor *c)
     return list_of(c->lists, c->part);
 }
 
+static void take_action(ft_cursor *c, const ft_action_list *list)
+{
+    c->now = list->actions[c->at];
+    c->line = list->lines ? list->lines[c->at] : 0;
+    if (c->part == FT_PART_BODY)
+        c->now.batch = (int32_t)(c->now.batch + (int64_t)c->repetition * c->body_batches);
+}
+
 /* Moves over the ends of lists to the next action, if there is one. */
 static void cursor_settle(ft_cursor *c)
 {
@@ -429,10 +438,7 @@ static void cursor_settle(ft_cursor *c)
             return;
         }
     }
-    c->now = part_list(c)->actions[c->at];
-    c->line = part_list(c)->lines ? part_list(c)->lines[c->at] : 0;
-    if (c->part == FT_PART_BODY)
-        c->now.batch = (int32_t)(c->now.batch + (int64_t)c->repetition * c->body_batches);
+    take_action(c, part_list(c));
 }
 
 void ft_cursor_begin(ft_cursor *c, const ft_plan *plan, int device)
@@ -446,6 +452,9 @@ void ft_cursor_begin(ft_cursor *c, const ft_plan *plan, int device)
 
 void ft_cursor_step(ft_cursor *c)
 {
-    c->at++;
-    cursor_settle(c);
+    const ft_action_list *list = part_list(c);
+    if (++c->at < list->n)
+        take_action(c, list);
+    else
+        cursor_settle(c);
 }

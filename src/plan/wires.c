@@ -152,28 +152,21 @@ ft_status ft_wires_add_copies(ft_wires *w, ft_arena *arena, const ft_plan *plan,
     return FT_OK;
 }
 
-/* Slots that are ever used at one receiver. */
-static int64_t ring_length(const ft_wires *w, int edge)
-{
-    const ft_edge *e = &w->edges[edge];
-    int64_t ring = w->ring_first[edge + 1] - w->ring_first[edge];
-    return ring / w->shares->of[e->to].n;
-}
-
 ft_status ft_wires_add_times(ft_wires *w, ft_arena *arena, const double *transfer_ns,
                              int64_t micros, ft_error *err)
 {
     const ft_seating *shares = w->shares;
     int64_t *transfer = ft_arena_array(arena, w->n_edges, sizeof(int64_t));
-    w->ring_first = ft_arena_array(arena, w->n_edges + 1, sizeof(int64_t));
-    if (!transfer || !w->ring_first) return no_memory(w->n_edges, err);
+    w->rings = ft_arena_array(arena, w->n_edges, sizeof *w->rings);
+    if (!transfer || !w->rings) return no_memory(w->n_edges, err);
+    int64_t n = 0;
     for (int e = 0; e < w->n_edges; e++) {
-        int64_t ring = w->edges[e].slots < micros ? w->edges[e].slots : micros;
-        w->ring_first[e + 1] = w->ring_first[e] + ring * shares->of[w->edges[e].to].n;
+        int64_t length = w->edges[e].slots < micros ? w->edges[e].slots : micros;
+        w->rings[e] = (ft_ring){n, length};
+        n += length * shares->of[w->edges[e].to].n;
         if (transfer_ns)
             FT_TRY(ft_cost_round(&transfer[e], transfer_ns[e], "transfer of edge", e, err));
     }
-    int64_t n = w->ring_first[w->n_edges];
     w->arrival_ns = ft_arena_array(arena, n, 4 * (int64_t)sizeof(int64_t));
     w->group_ns = ft_arena_array(arena, shares->n_stages, 2 * (int64_t)sizeof(int64_t));
     if (!w->arrival_ns || !w->group_ns) return no_memory(w->n_edges, err);
@@ -205,7 +198,7 @@ static void count_done(ft_wires *w, int stage, ft_action_kind kind, int replica)
     const ft_stage_share *s = &w->shares->of[stage];
     int64_t *least = &w->least[ft_spot_of(stage, kind)];
     int64_t before = w->done[ft_spot_of(s->first + replica, kind)]++;
-    if (before > *least) return;
+    if (s->n == 1 || before > *least) return;
     *least = before + 1;
     for (int i = 0; i < s->n; i++) {
         int64_t done = w->done[ft_spot_of(s->first + i, kind)];
@@ -275,12 +268,13 @@ static int64_t ring_place(const ft_wires *w, int edge, int64_t index, int replic
 {
     const ft_edge *e = &w->edges[edge];
     const ft_stage_share *s = &w->shares->of[e->to];
-    int64_t ring = ring_length(w, edge), local = index;
+    ft_ring ring = w->rings[edge];
+    int64_t local = index;
     if (s->n > 1 && ft_action_per_micro(e->to_kind)) {
         replica = ft_share_replica(s, index);
         local = ft_share_local(s, index);
     }
-    return w->ring_first[edge] + replica * ring + local % ring;
+    return ring.first + replica * ring.length + local % ring.length;
 }
 
 static void later(int64_t *start, int64_t *cause, int64_t ns, int64_t event)

@@ -30,6 +30,11 @@ typedef struct ft_stop {
     int edge; /* FT_STOP_UNFILLED, FT_STOP_FULL */
 } ft_stop;
 
+/* Where the slots that a receiver uses of an edge lie in the arrays by ring. */
+typedef struct ft_ring {
+    int64_t first, length;
+} ft_ring;
+
 /* The edges as actions meet them. Times are kept only when the wires were made for it. */
 typedef struct ft_wires {
     int n_edges;
@@ -38,13 +43,13 @@ typedef struct ft_wires {
     const int *in_first, *in;   /* edges into spot s: in[in_first[s]] ... in[in_first[s + 1] - 1] */
     const int *out_first, *out; /* likewise those out of it; both by stage and kind */
     int64_t *done;              /* by seat and kind: actions completed */
-    int64_t *least;             /* by stage and kind: those that every replica has completed */
-    int *wake_first, *wake;     /* by stage and kind: devices that may go on behind it, each once */
-    bool *is_grouped;           /* by stage: replicas whose sum is made behind their R */
+    int64_t *least; /* by stage with replicas, and kind: those that every one has completed */
+    int *wake_first, *wake; /* by stage and kind: devices that may go on behind it, each once */
+    bool *is_grouped;       /* by stage: replicas whose sum is made behind their R */
     bool *is_sent, *is_received; /* by edge: S or V of the plan do it; NULL: of no edge */
     int64_t *sent, *received;
     int64_t *transfer_ns; /* by edge; NULL without times, and all below too */
-    int64_t *ring_first;  /* by edge: where its ring begins; n_edges + 1 */
+    ft_ring *rings;       /* by edge: of its first receiver; the others' lie behind it */
     int64_t *arrival_ns;  /* ring by receiver's index: when the item is there */
     int64_t *release_ns;  /* likewise: when the slot was free again */
     int64_t *maker;       /* likewise: event that arrival_ns comes from */

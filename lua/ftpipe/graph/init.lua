@@ -122,28 +122,24 @@ local function kinds_of(devices)
    return kinds, of_device
 end
 
---- Forward and backward times by forward node: times of all nodes, each backward one with the node
--- that it belongs to.
-local function times_of(graph, n_forward, node_ns)
-   local forward, backward = {}, {}
-   for i, ns in ipairs(node_ns) do
-      if i <= n_forward then
-         forward[i], backward[i] = ns, 0
-      else
-         local origin = graph:node(i).origin
-         backward[origin] = backward[origin] + ns
-      end
+--- Forward and backward times by forward node, from those of all nodes and, by backward node, the
+-- number of the one that it belongs to.
+local function times_of(node_ns, origins)
+   local forward, backward, n_forward = {}, {}, #node_ns - #origins
+   for i = 1, n_forward do forward[i], backward[i] = node_ns[i], 0 end
+   for i, origin in ipairs(origins) do
+      backward[origin] = backward[origin] + node_ns[n_forward + i]
    end
    return forward, backward
 end
 
-local function rows_of(graph)
-   local weights, nodes, edges = graph:weights(), {}, {}
-   for i = 1, graph:counts().forward do
-      local node = graph:node(i)
+--- Nodes and edges, of a graph's weights.
+local function rows_of(weights)
+   local nodes, edges = {}, {}
+   for i, op in ipairs(weights.op) do
+      local scope = weights.scope[i]
       nodes[i] = {
-         id = ("%d:%s"):format(i, node.op), op = node.op, scope = node.scope ~= "" and node.scope
-            or nil,
+         id = ("%d:%s"):format(i, op), op = op, scope = scope ~= "" and scope or nil,
          parameter_bytes = weights.parameter_bytes[i], saved_bytes = weights.saved_bytes[i],
          output_bytes = weights.output_bytes[i], flops = weights.flops[i],
          frozen_bytes = weights.frozen_bytes[i],
@@ -165,19 +161,21 @@ end
 -- @treturn graph .operators: the given one
 -- @local
 function M.of(graph, devices, costs)
-   local nodes, edges = rows_of(graph)
+   local weights = graph:weights()
+   local nodes, edges = rows_of(weights)
    local kinds = kinds_of(core.engine.devices(devices))
    for k, device in ipairs(kinds) do
       local measured = k == 1 and costs or nil
-      local forward, backward = times_of(graph, #nodes,
-         measured and measured.node_ns or graph:times(devices, device))
+      local node_ns = measured and measured.node_ns or graph:times(devices, device)
+      local forward, backward = times_of(node_ns, weights.origin)
       local update = graph:update_times(devices, device, measured)
+      local both_ns, update_ns = "ns" .. k, "update" .. k
       for i, node in ipairs(nodes) do
-         node["update" .. k] = update[i]
+         node[update_ns] = update[i]
          if k == 1 then
             node.forward_ns, node.backward_ns = forward[i], backward[i]
          else
-            node["ns" .. k] = forward[i] + backward[i]
+            node[both_ns] = forward[i] + backward[i]
          end
       end
    end
