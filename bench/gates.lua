@@ -62,6 +62,9 @@ return {
       { "partition-best", most = 5, against = "nobody: seconds" },
       { "partition-large", most = 10, against = "nobody: seconds" },
    } },
+   { "wide", "PROGRAM bench/wide.lua", gates = {
+      { "wide", most = 60, against = "nobody: seconds" },
+   } },
    { "effort", "PROGRAM bench/effort.lua", asked = true, gates = {
       { "effort-worst", most = 0.005, against = "four times the effort" },
    } },

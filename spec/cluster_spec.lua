@@ -262,6 +262,19 @@ describe("a cluster from a table", function()
       assert.matches("; busiest link: link of sim:%d v100, %d+ %%", tostring(own))
    end)
 
+   it("has as many as 1,024 devices", function()
+      local c = cluster { devices = { { card = "t4", count = 512, host = "a" },
+         { card = "t4", count = 512, host = "b" } }, network = { bandwidth = "1GB/s" } }
+      assert.equal(1e9, c:link(1, 1024).bytes_per_s)
+      assert.is_true(c:link(1, 512).bytes_per_s > 1e9)
+      refused("1025 devices, expected at most 1024", { devices = {
+         { card = "t4", count = 1024 }, { card = "t4" } } })
+      local plan = pipeline.plan { devices = c, replicas = "512-512", batch = 512,
+         micro_batches = 512, steps = 1 }
+      assert.matches("\n  stage 1 on sim:512 t4 to sim:1023 t4 %(512 devices%): ", tostring(plan))
+      assert.is_true(plan:simulate(1).seconds > 0)
+   end)
+
    it("is placed by every partitioner, each device by its rates", function()
       local devices = cluster {
          devices = { { card = "3090" }, { card = "2080ti", count = 2, memory = "9GB" } },
@@ -299,7 +312,7 @@ describe("a cluster from a table", function()
          links = { { from = 1, to = 3, bandwidth = 1 } } })
       refused("link 1: from device 2 to itself", { devices = { { card = "t4", count = 2 } },
          links = { { from = 2, to = 2, bandwidth = 1 } } })
-      refused("option 'count': expected 1 to 256, got 0",
+      refused("option 'count': expected 1 to 1024, got 0",
          { devices = { { card = "t4", count = 0 } } })
    end)
 

@@ -55,19 +55,27 @@ static void read_device(lua_State *L, int i, ft_device *d)
     lua_pop(L, 1);
 }
 
-ft_device *script_check_devices(lua_State *L, int i, int *n)
+/* Those of a text: the room for all that it may mean is left to the collector. */
+static ft_device *push_listed(lua_State *L, const char *text, int *n)
 {
     ft_error err;
+    ft_device *room = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *room);
+    if (ft_devices_parse(text, room, n, &err) != FT_OK) script_raise(L, &err);
+    size_t bytes = (size_t)*n * sizeof *room;
+    ft_device *devices = memcpy(lua_newuserdata(L, bytes), room, bytes);
+    lua_remove(L, -2);
+    return devices;
+}
+
+ft_device *script_check_devices(lua_State *L, int i, int *n)
+{
     if (i < 0) i = lua_gettop(L) + 1 + i;
-    ft_device *devices = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *devices);
-    if (lua_type(L, i) == LUA_TSTRING) {
-        if (ft_devices_parse(lua_tostring(L, i), devices, n, &err) != FT_OK) script_raise(L, &err);
-        return devices;
-    }
+    if (lua_type(L, i) == LUA_TSTRING) return push_listed(L, lua_tostring(L, i), n);
     script_check_table(L, i);
     int count = (int)lua_objlen(L, i);
     if (count < 1 || count > FT_MAX_DEVICES)
         script_fault(L, "a cluster of %d devices, expected 1 to %d", count, FT_MAX_DEVICES);
+    ft_device *devices = lua_newuserdata(L, (size_t)count * sizeof *devices);
     for (int d = 1; d <= count; d++) {
         lua_rawgeti(L, i, d);
         read_device(L, d, &devices[d - 1]);

@@ -211,5 +211,6 @@ int script_bind_engine(lua_State *L)
     script_run_class(L);
     lua_newtable(L);
     luaL_register(L, NULL, functions);
+    script_set_number(L, "most_devices", FT_MAX_DEVICES); /* of a cluster */
     return 1;
 }

@@ -233,27 +233,41 @@ static double price_transfer(const ft_blueprint *b, const ft_edge *edge)
     return (double)device->link_latency_ns + 1e9 * (double)edge->bytes / device->link_bytes_per_s;
 }
 
-static double price_way(const ft_blueprint *b, const ft_roads *roads, const ft_edge *edge)
+static void note_transfer(const ft_blueprint *b, int edge, double ns, double *times)
 {
-    const ft_way *w = ft_roads_way(roads, b->seats[edge->from].device, b->seats[edge->to].device);
-    return (double)ft_roads_latency_ns(roads, w, edge->bytes) +
-           (double)edge->bytes * w->ns_per_byte;
+    double *slowest = &times[b->cargoes[edge].edge];
+    if (ns > *slowest) *slowest = ns;
+}
+
+static ft_status price_ways(const ft_blueprint *b, ft_arena *arena, double *times, ft_error *err)
+{
+    ft_roads roads;
+    FT_TRY(ft_roads_new(&roads, arena, b->cut.machine, b->cut.n_devices, err));
+    FT_TRY(ft_roads_join_all(&roads, err));
+    for (int e = 0; e < b->n_edges; e++) {
+        const ft_edge *edge = &b->edges[e];
+        const ft_way *w =
+            ft_roads_way(&roads, b->seats[edge->from].device, b->seats[edge->to].device);
+        if (!w) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
+        note_transfer(b, e,
+                      (double)ft_roads_latency_ns(&roads, w, edge->bytes) +
+                          (double)edge->bytes * w->ns_per_byte,
+                      times);
+    }
+    return FT_OK;
 }
 
 /* The slowest of those that an edge of the plan stands for. */
 static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error *err)
 {
-    ft_roads roads;
-    if (b->cut.machine) {
-        FT_TRY(ft_roads_new(&roads, b->arena, b->cut.machine, b->cut.n_devices, err));
-        FT_TRY(ft_roads_join_all(&roads, err));
-    }
-    for (int e = 0; e < b->n_edges; e++) {
-        const ft_edge *edge = &b->edges[e];
-        double ns = b->cut.machine ? price_way(b, &roads, edge) : price_transfer(b, edge);
-        if (ns > times[b->cargoes[e].edge]) times[b->cargoes[e].edge] = ns;
-    }
-    return FT_OK;
+    for (int e = 0; !b->cut.machine && e < b->n_edges; e++)
+        note_transfer(b, e, price_transfer(b, &b->edges[e]), times);
+    if (!b->cut.machine) return FT_OK;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
+    ft_status status = price_ways(b, arena, times, err);
+    ft_arena_free(arena);
+    return status;
 }
 
 /* Of a stage of the plan, what its slowest replica takes. */

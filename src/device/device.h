@@ -51,7 +51,7 @@ typedef struct ft_device {
     char name[32];     /* "cpu:0", "sim:3 2080ti" */
 } ft_device;
 
-enum { FT_MAX_DEVICES = 256, FT_CARDS = 15 };
+enum { FT_MAX_DEVICES = 1024, FT_CARDS = 15 };
 
 /* A card that can be planned for without being here; rates are peaks. */
 typedef struct ft_card {

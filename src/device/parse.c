@@ -50,6 +50,13 @@ static bool take(reader *r, const char *word)
     return true;
 }
 
+static ft_status refuse_more(const reader *r)
+{
+    char expected[64];
+    snprintf(expected, sizeof expected, "no more than %d devices in all", FT_MAX_DEVICES);
+    return refuse(r, expected);
+}
+
 /* A whole number in [1, max]. */
 static ft_status read_count(reader *r, int max, const char *what, int *out)
 {
@@ -216,7 +223,7 @@ static ft_status parse_cards(reader *r, const ft_driver *driver, ft_device *out,
     for (int card = 0; card < cards; card++) {
         ft_device device;
         if (!named[card]) continue;
-        if (*n + parts > FT_MAX_DEVICES) return refuse(r, "no more than 256 devices in all");
+        if (*n + parts > FT_MAX_DEVICES) return refuse_more(r);
         FT_TRY(driver->describe(driver, card, &device, r->err));
         if (memory * parts > device.memory_bytes)
             return ft_fail(r->err, FT_INVALID,
@@ -226,7 +233,7 @@ static ft_status parse_cards(reader *r, const ft_driver *driver, ft_device *out,
         device.memory_bytes = memory ? memory : device.memory_bytes / parts;
         for (int i = 0; i < parts; i++) {
             device.index = *n;
-            snprintf(device.name, sizeof device.name, parts > 1 ? "%.16s:%d.%d" : "%.16s:%d",
+            snprintf(device.name, sizeof device.name, parts > 1 ? "%.14s:%d.%d" : "%.14s:%d",
                      driver->name, card, i);
             out[(*n)++] = device;
         }
@@ -299,7 +306,7 @@ static ft_status parse_sim(reader *r, ft_device *out, int *n)
 {
     int count = 0;
     do {
-        if (count == FT_MAX_DEVICES) return refuse(r, "no more than 256 devices in all");
+        if (count == FT_MAX_DEVICES) return refuse_more(r);
         FT_TRY(parse_group(r, out, &count));
     } while (take(r, ",") || take(r, "+"));
     if (*r->at)
@@ -319,7 +326,7 @@ static ft_status parse_hosts(reader *r, ft_device *out, int *n)
     if (!strncmp(r->at, "sim", 3) || !strncmp(r->at, "hosts", 5))
         return refuse(r, "devices that processes run on, as in hosts:2xcpu:4");
     FT_TRY(ft_devices_parse(r->at, out, &each, r->err));
-    if (ranks * each > FT_MAX_DEVICES) return refuse(r, "no more than 256 devices in all");
+    if (ranks * each > FT_MAX_DEVICES) return refuse_more(r);
     for (int i = ranks * each - 1; i >= 0; i--) {
         char name[sizeof out->name];
         out[i] = out[i % each];

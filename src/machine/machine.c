@@ -5,7 +5,7 @@
  * duplex. */
 #include "machine/machine.h"
 
-enum { MAX_PLACES = 1024, MAX_LINKS = 1 << 20 };
+enum { MAX_PLACES = 1 << 13, MAX_LINKS = 1 << 20 };
 
 static ft_status no_memory(ft_error *err)
 {
@@ -74,22 +74,23 @@ static ft_status check_machine(const ft_machine *m, int n_devices, ft_error *err
 /* -- ways ----------------------------------------------------------------------------------------
  */
 
-/* For each place the link by which the search from `from` came to it; -1: not reached. Devices end
- * ways, they do not pass on. */
-static void search(const ft_machine *m, const int *first, const int *list, int from, int *came_by,
-                   int *queue)
+/* For each place the link by which a search from `from` comes to it. Devices end ways, they do not
+ * pass on. */
+static void search(const ft_roads *roads, int from, int *came_by)
 {
-    int head = 0, tail = 0;
+    const ft_machine *m = roads->machine;
+    int head = 0, tail = 0, *queue = roads->queue;
     for (int i = 0; i < m->n_places; i++) came_by[i] = -1;
     queue[tail++] = from;
     while (head < tail) {
         int place = queue[head++];
         if (place < m->n_devices && place != from) continue;
-        for (int i = first[place]; i < first[place + 1]; i++) {
-            const ft_cable *l = &m->links[list[i]];
+        for (int i = roads->first[place]; i < roads->first[place + 1]; i++) {
+            int link = roads->list[i];
+            const ft_cable *l = &m->links[link];
             int other = l->a == place ? l->b : l->a;
             if (other == from || came_by[other] >= 0 || (l->one_way && l->b == place)) continue;
-            came_by[other] = list[i];
+            came_by[other] = link;
             queue[tail++] = other;
         }
     }
@@ -109,26 +110,51 @@ static int trace(const ft_machine *m, const int *came_by, int from, int to, int 
     return n;
 }
 
-static ft_status write_way(ft_roads *out, const int *came_by, int from, int to, ft_arena *arena,
-                           ft_error *err)
+/* The way that the search from a place has found, with room for its lanes. */
+static ft_way follow(const ft_roads *m, int from, int to, int *lanes)
 {
-    const ft_machine *m = out->machine;
-    ft_way *w = &out->ways[from * m->n_places + to];
-    *w = (ft_way){.n = -1, .narrowest = -1};
-    if (from != to && came_by[to] < 0) return FT_OK;
-    w->n = trace(m, came_by, from, to, NULL);
-    w->lanes = ft_arena_array(arena, w->n, sizeof *w->lanes);
-    if (!w->lanes) return no_memory(err);
-    trace(m, came_by, from, to, w->lanes);
-    for (int i = 0; i < w->n; i++) {
-        double ns = out->ns_per_byte[w->lanes[i] / 2];
-        w->latency_ns += m->links[w->lanes[i] / 2].latency_ns;
-        w->asks |= m->links[w->lanes[i] / 2].eager_bytes > 0;
-        if (ns <= w->ns_per_byte) continue;
-        w->ns_per_byte = ns;
-        w->narrowest = w->lanes[i] / 2;
+    ft_way w = {.lanes = lanes, .narrowest = -1};
+    w.n = trace(m->machine, m->exits[from].came_by, from, to, lanes);
+    for (int i = 0; i < w.n; i++) {
+        int link = lanes[i] / 2;
+        w.latency_ns += m->machine->links[link].latency_ns;
+        w.asks |= m->machine->links[link].eager_bytes > 0;
+        if (m->ns_per_byte[link] <= w.ns_per_byte) continue;
+        w.ns_per_byte = m->ns_per_byte[link];
+        w.narrowest = link;
     }
-    return FT_OK;
+    return w;
+}
+
+static bool is_reached(const ft_roads *m, int from, int to)
+{
+    return from == to || m->exits[from].came_by[to] >= 0;
+}
+
+/* NULL: no memory. */
+static ft_way *find_way(const ft_roads *m, int from, int to)
+{
+    ft_way *w = ft_arena_alloc(m->arena, sizeof *w);
+    if (!w) return NULL;
+    *w = (ft_way){.n = -1, .narrowest = -1};
+    if (!is_reached(m, from, to)) return w;
+    int n = trace(m->machine, m->exits[from].came_by, from, to, NULL);
+    int *lanes = ft_arena_array(m->arena, n, sizeof *lanes);
+    if (!lanes) return NULL;
+    *w = follow(m, from, to, lanes);
+    return w;
+}
+
+/* False: no memory. */
+static bool look_from(ft_roads *m, int from)
+{
+    int n = m->machine->n_places;
+    int *came_by = ft_arena_array(m->arena, n, sizeof *came_by);
+    ft_way **ways = ft_arena_array(m->arena, n, sizeof *ways);
+    if (!came_by || !ways) return false;
+    search(m, from, came_by);
+    m->exits[from] = (ft_exits){came_by, ways};
+    return true;
 }
 
 /* Links by the places that they touch. */
@@ -155,29 +181,28 @@ static ft_status group_links(const ft_machine *m, ft_arena *arena, int **first_o
 ft_status ft_roads_new(ft_roads *out, ft_arena *arena, const ft_machine *m, int n_devices,
                        ft_error *err)
 {
-    int *first = NULL, *list = NULL;
     FT_TRY(check_machine(m, n_devices, err));
-    FT_TRY(group_links(m, arena, &first, &list, err));
-    int64_t n = m->n_places;
-    int *came_by = ft_arena_array(arena, 2 * n, sizeof *came_by);
-    *out = (ft_roads){.machine = m};
-    out->ways = ft_arena_array(arena, n * n, sizeof *out->ways);
+    *out = (ft_roads){.machine = m, .arena = arena};
+    FT_TRY(group_links(m, arena, &out->first, &out->list, err));
+    int64_t lanes = 2 * (int64_t)m->n_links;
+    out->queue = ft_arena_array(arena, m->n_places, sizeof *out->queue);
+    out->exits = ft_arena_array(arena, m->n_places, sizeof *out->exits);
     out->ns_per_byte = ft_arena_array(arena, m->n_links, sizeof *out->ns_per_byte);
-    out->free_ns = ft_arena_array(arena, 4 * (int64_t)m->n_links, sizeof *out->free_ns);
-    if (!came_by || !out->ways || !out->ns_per_byte || !out->free_ns) return no_memory(err);
-    out->taken_ns = out->free_ns + 2 * (int64_t)m->n_links;
+    out->ring_ns = ft_arena_array(arena, lanes, sizeof *out->ring_ns);
+    out->free_ns = ft_arena_array(arena, 2 * lanes, sizeof *out->free_ns);
+    if (!out->queue || !out->exits || !out->ns_per_byte || !out->ring_ns || !out->free_ns)
+        return no_memory(err);
+    out->taken_ns = out->free_ns + lanes;
     for (int i = 0; i < m->n_links; i++) out->ns_per_byte[i] = 1e9 / m->links[i].bytes_per_s;
-    for (int from = 0; from < m->n_places; from++) {
-        search(m, first, list, from, came_by, came_by + n);
-        for (int to = 0; to < m->n_places; to++)
-            FT_TRY(write_way(out, came_by, from, to, arena, err));
-    }
     return FT_OK;
 }
 
-const ft_way *ft_roads_way(const ft_roads *m, int from, int to)
+const ft_way *ft_roads_way(ft_roads *m, int from, int to)
 {
-    return &m->ways[from * m->machine->n_places + to];
+    const ft_exits *exits = &m->exits[from];
+    if (!exits->ways && !look_from(m, from)) return NULL;
+    if (!exits->ways[to]) exits->ways[to] = find_way(m, from, to);
+    return exits->ways[to];
 }
 
 int64_t ft_roads_latency_ns(const ft_roads *m, const ft_way *w, int64_t bytes)
@@ -190,13 +215,16 @@ int64_t ft_roads_latency_ns(const ft_roads *m, const ft_way *w, int64_t bytes)
     return ns;
 }
 
-ft_status ft_roads_join_all(const ft_roads *m, ft_error *err)
+ft_status ft_roads_join_all(ft_roads *m, ft_error *err)
 {
     int n = m->machine->n_devices;
-    for (int i = 0; i < n * n; i++)
-        if (ft_roads_way(m, i / n, i % n)->n < 0)
-            return ft_fail(err, FT_INVALID, "machine: there is no way from device %d to device %d",
-                           i / n, i % n);
+    for (int from = 0; from < n; from++) {
+        if (!m->exits[from].ways && !look_from(m, from)) return no_memory(err);
+        for (int to = 0; to < n; to++)
+            if (!is_reached(m, from, to))
+                return ft_fail(err, FT_INVALID,
+                               "machine: there is no way from device %d to device %d", from, to);
+    }
     return FT_OK;
 }
 
@@ -204,15 +232,15 @@ ft_status ft_machine_idle(const ft_machine *machine, int64_t bytes, double *late
                           double *ns_per_byte, ft_error *err)
 {
     ft_roads all;
-    int n = machine->n_devices;
+    int64_t n = machine->n_devices;
     ft_arena *arena = ft_arena_new();
     if (!arena) return no_memory(err);
-    ft_status status = ft_roads_new(&all, arena, machine, n, err);
+    ft_status status = ft_roads_new(&all, arena, machine, (int)n, err);
     if (status == FT_OK) status = ft_roads_join_all(&all, err);
-    for (int i = 0; status == FT_OK && i < n * n; i++) {
-        const ft_way *w = ft_roads_way(&all, i / n, i % n);
-        latency_ns[i] = (double)ft_roads_latency_ns(&all, w, bytes);
-        ns_per_byte[i] = w->ns_per_byte;
+    for (int64_t i = 0; status == FT_OK && i < n * n; i++) {
+        ft_way w = follow(&all, (int)(i / n), (int)(i % n), all.queue);
+        latency_ns[i] = (double)ft_roads_latency_ns(&all, &w, bytes);
+        ns_per_byte[i] = w.ns_per_byte;
     }
     ft_arena_free(arena);
     return status;
@@ -240,21 +268,28 @@ int64_t ft_roads_pass(ft_roads *m, const ft_way *w, int64_t now, int64_t bytes, 
 }
 
 /* From a device of a ring to the next. */
-static const ft_way *ring_way(const ft_roads *m, const int *devices, int n, int i)
+static const ft_way *ring_way(ft_roads *m, const int *devices, int n, int i)
 {
     return ft_roads_way(m, devices[i], devices[(i + 1) % n]);
 }
 
-/* A byte on every way of the ring: what the lane needs for all of those that it is on. */
-static double ring_ns_per_byte(const ft_roads *m, const int *devices, int n, int lane)
+/* A byte on every way of the ring: what the slowest lane needs for all of those that it is on. */
+static double ring_ns_per_byte(ft_roads *m, const int *devices, int n)
 {
-    double ns = 0;
+    double slowest = 0;
     for (int i = 0; i < n; i++) {
         const ft_way *w = ring_way(m, devices, n, i);
-        for (int k = 0; k < w->n; k++)
-            if (w->lanes[k] == lane) ns += m->ns_per_byte[lane / 2];
+        for (int k = 0; k < w->n; k++) {
+            double *sum = &m->ring_ns[w->lanes[k]];
+            *sum += m->ns_per_byte[w->lanes[k] / 2];
+            if (*sum > slowest) slowest = *sum;
+        }
     }
-    return ns;
+    for (int i = 0; i < n; i++) {
+        const ft_way *w = ring_way(m, devices, n, i);
+        for (int k = 0; k < w->n; k++) m->ring_ns[w->lanes[k]] = 0;
+    }
+    return slowest;
 }
 
 /* A ring: each of n devices passes 2 (n - 1) parts of bytes / n to the next one. All of its ways
@@ -262,21 +297,19 @@ static double ring_ns_per_byte(const ft_roads *m, const int *devices, int n, int
 int64_t ft_roads_reduce(ft_roads *m, const int *devices, int n, int64_t now, int64_t bytes,
                         int64_t *start)
 {
-    double slowest = 0;
     int64_t latency = 0;
     *start = now;
     for (int i = 0; i < n; i++) {
         const ft_way *w = ring_way(m, devices, n, i);
         int64_t ns = ft_roads_latency_ns(m, w, bytes / n);
         if (ns > latency) latency = ns;
-        for (int k = 0; k < w->n; k++) {
-            double per_byte = ring_ns_per_byte(m, devices, n, w->lanes[k]);
-            if (per_byte > slowest) slowest = per_byte;
+        for (int k = 0; k < w->n; k++)
             if (m->free_ns[w->lanes[k]] > *start) *start = m->free_ns[w->lanes[k]];
-        }
     }
     int64_t steps = 2 * ((int64_t)n - 1);
-    int64_t ns = (int64_t)((double)steps * (double)bytes / n * slowest + 0.5) + steps * latency;
+    int64_t ns =
+        (int64_t)((double)steps * (double)bytes / n * ring_ns_per_byte(m, devices, n) + 0.5) +
+        steps * latency;
     for (int i = 0; i < n; i++) {
         const ft_way *w = ring_way(m, devices, n, i);
         for (int k = 0; k < w->n; k++) /* once each */

@@ -59,10 +59,20 @@ typedef struct ft_way {
     bool asks; /* some link of it has eager_bytes */
 } ft_way;
 
+/* The ways from one place. */
+typedef struct ft_exits {
+    int *came_by;  /* by place: the link by which the search came there, -1: it did not */
+    ft_way **ways; /* by place; NULL: nobody has asked for it */
+} ft_exits;
+
 typedef struct ft_roads {
     const ft_machine *machine;
-    ft_way *ways;        /* by place and place */
+    ft_arena *arena;
+    int *first, *list;   /* of all links, those of place i: list[first[i] .. first[i + 1]) */
+    int *queue;          /* room for a search */
+    ft_exits *exits;     /* by place, of those that somebody has asked for a way from */
     double *ns_per_byte; /* by link */
+    double *ring_ns;     /* by lane: what a byte on every way of a ring takes; zeros in between */
     int64_t *free_ns;    /* by lane: until when it is taken */
     int64_t *taken_ns;   /* by lane: how long it was, in all */
 } ft_roads;
@@ -71,14 +81,16 @@ typedef struct ft_roads {
 ft_status ft_roads_new(ft_roads *out, ft_arena *arena, const ft_machine *m, int n_devices,
                        ft_error *err);
 /* FT_INVALID where there is no way between two devices. */
-ft_status ft_roads_join_all(const ft_roads *m, ft_error *err);
-const ft_way *ft_roads_way(const ft_roads *m, int from, int to);
+ft_status ft_roads_join_all(ft_roads *m, ft_error *err);
+/* Found when it is first asked for; NULL: no memory for that. */
+const ft_way *ft_roads_way(ft_roads *m, int from, int to);
 /* The latency of a message of so many bytes. */
 int64_t ft_roads_latency_ns(const ft_roads *m, const ft_way *w, int64_t bytes);
 
 /* Takes the way for `bytes` as soon as it is free; returns when they are there. */
 int64_t ft_roads_pass(ft_roads *m, const ft_way *w, int64_t now, int64_t bytes, int64_t *start);
-/* Sums `bytes` over devices, as a ring; returns when every one has the sum. */
+/* Sums `bytes` over devices, as a ring whose ways were asked for; returns when every one has the
+ * sum. */
 int64_t ft_roads_reduce(ft_roads *m, const int *devices, int n, int64_t now, int64_t bytes,
                         int64_t *start);
 

@@ -39,6 +39,7 @@ typedef struct simulation {
     ft_wires *wires;
     ft_runners runners;
     ft_roads roads;        /* when options->machine */
+    int64_t longest_ns;    /* of transfers over it */
     const int64_t *sum_ns; /* by stage: all-reduce, without a machine */
     int64_t *time_ns;      /* by seat and kind */
     bool copies;           /* some stream other than compute is used */

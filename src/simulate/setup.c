@@ -55,18 +55,22 @@ static ft_status find_times(simulation *s, ft_error *err)
 
 /* -- ways -------------------------------------------------------------------------------------- */
 
-static ft_status check_way(const simulation *s, int edge, int from, int to, int64_t bytes,
-                           ft_error *err)
+/* Finds a way, so that it is there when it is taken, and how long that may be. */
+static ft_status check_way(simulation *s, int edge, int from, int to, int64_t bytes, ft_error *err)
 {
     int64_t ns;
     const ft_way *w = ft_roads_way(&s->roads, from, to);
+    if (!w) return no_memory(err);
     if (w->n < 0)
         return ft_fail(err, FT_INVALID, "machine: there is no way from place %d to place %d", from,
                        to);
-    return ft_cost_round(&ns, (double)bytes * w->ns_per_byte, "transfer of edge", edge, err);
+    FT_TRY(ft_cost_round(&ns, (double)bytes * w->ns_per_byte, "transfer of edge", edge, err));
+    ns += ft_roads_latency_ns(&s->roads, w, bytes);
+    if (ns > s->longest_ns) s->longest_ns = ns;
+    return FT_OK;
 }
 
-static ft_status check_edge_ways(const simulation *s, int edge, ft_error *err)
+static ft_status check_edge_ways(simulation *s, int edge, ft_error *err)
 {
     const ft_edge *e = &s->plan->edges[edge];
     const ft_stage_share *from = &s->shares.of[e->from], *to = &s->shares.of[e->to];
@@ -77,7 +81,7 @@ static ft_status check_edge_ways(const simulation *s, int edge, ft_error *err)
     return FT_OK;
 }
 
-static ft_status check_ways(const simulation *s, ft_error *err)
+static ft_status check_ways(simulation *s, ft_error *err)
 {
     const ft_machine *m = s->options->machine;
     for (int e = 0; e < s->plan->n_edges; e++) FT_TRY(check_edge_ways(s, e, err));
@@ -205,16 +209,21 @@ static ft_status add_moving_micros(simulation *s, ft_error *err)
 /* A leg's end stays far inside an int64_t: nothing is later than everything one after the other. */
 static ft_status check_length(const simulation *s, ft_error *err)
 {
-    int64_t most = s->options->delay_ns, transfer = 0;
+    int64_t most = s->options->delay_ns, transfer = 0, rounds = 1;
     for (int i = 0; i < s->shares.n_seats * FT_ACT_COUNT; i++)
         if (s->time_ns[i] > most) most = s->time_ns[i];
     for (int e = 0; e < s->plan->n_edges; e++)
         if (s->wires->transfer_ns[e] > transfer) transfer = s->wires->transfer_ns[e];
-    if (s->options->machine) transfer = 1000000000000 + 10000000000; /* as the checks allow */
+    if (s->options->machine) transfer = s->longest_ns + s->options->machine->hand_off_ns;
+    for (int stage = 0; s->options->machine && stage < s->plan->n_stages; stage++) {
+        int64_t n = s->shares.of[stage].n;
+        if (n > 1 && 2 * n > rounds) rounds = 2 * n; /* of a ring */
+    }
     int64_t things = s->timeline->capacity + s->timeline->passage_capacity;
-    if (things <= INT64_MAX / 4 / (most + transfer + 1)) return FT_OK;
+    double longest = (double)most + (double)transfer * (double)rounds + 1;
+    if ((double)things * longest <= (double)(INT64_MAX / 4)) return FT_OK;
     return ft_fail(err, FT_INVALID, "simulate: %lld actions of up to %lld ns are too long a leg",
-                   (long long)s->timeline->capacity, (long long)(most + transfer));
+                   (long long)s->timeline->capacity, (long long)longest);
 }
 
 ft_status simulation_begin(simulation *s, const ft_plan *plan, const ft_simulation *options,

@@ -34,6 +34,7 @@ local Cluster = {}
 Cluster.__index = Cluster
 Cluster.__name = "cluster"
 
+local MOST = core.engine.most_devices
 local LATENCY_NS = 10000 -- of a link between cards, unless told otherwise
 
 local function fail(format, ...) opts.fail("ft.cluster", format, ...) end
@@ -44,7 +45,7 @@ local function fail(format, ...) opts.fail("ft.cluster", format, ...) end
 local DEVICE = {
    name = { type = "string", help = "for people" },
    card = { type = "string", help = "a card whose row gives what is not said here" },
-   count = { type = "int", min = 1, max = 256, default = 1, help = "devices like this" },
+   count = { type = "int", min = 1, max = MOST, default = 1, help = "devices like this" },
    memory = { type = "bytes", help = "of each" },
    flops = { type = "number", help = "f32 operations a second that work reaches" },
    bf16_flops = { type = "number", help = "the same of products of bf16 with f32 sums" },
@@ -311,7 +312,7 @@ local function described(o)
       for i, given in ipairs(o.devices) do add_devices(cluster, i, given) end
    end
    if #cluster == 0 then fail("there is no device, expected at least one") end
-   if #cluster > 256 then fail("%d devices, expected at most 256", #cluster) end
+   if #cluster > MOST then fail("%d devices, expected at most %d", #cluster, MOST) end
    read_routes(cluster, o)
    cluster.machine = wire(cluster)
    add_links(cluster, o)

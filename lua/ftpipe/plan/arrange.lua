@@ -28,36 +28,61 @@ local function differ(ways, n)
    return false
 end
 
---- The time of all transfers of a batch, one after the other, when the stages of device d are on
--- place[d].
-local function price(transfers, home, place, ways)
+--- By device, the transfers that its stages have a part in.
+local function transfers_of(plan, home)
+   local list = {}
+   for d in ipairs(plan.devices) do list[d] = {} end
+   for _, t in ipairs(plan.blueprint:transfers()) do
+      local from, to = list[home[t.from]], list[home[t.to]]
+      from[#from + 1] = t
+      if to ~= from then to[#to + 1] = t end
+   end
+   return list
+end
+
+--- The time of transfers of a batch, one after the other, when the stages of device d are on
+-- place[d]; of those that device `but` has a part in, none.
+local function price(transfers, home, place, ways, but)
    local ns = 0
    for _, t in ipairs(transfers) do
-      local from, to = place[home[t.from]], place[home[t.to]]
-      local way = (from - 1) * #place + to
-      ns = ns + t.messages * ways.latency_ns[way] + t.bytes * ways.ns_per_byte[way]
+      local from, to = home[t.from], home[t.to]
+      if from ~= but and to ~= but then
+         local way = (place[from] - 1) * #place + place[to]
+         ns = ns + t.messages * ways.latency_ns[way] + t.bytes * ways.ns_per_byte[way]
+      end
    end
    return ns
 end
 
+--- What the transfers of two devices take.
+local function price_of(transfers, a, b, home, place, ways)
+   return price(transfers[a], home, place, ways) + price(transfers[b], home, place, ways, a)
+end
+
+-- The part of a time by which another has to be less: sums in other orders differ in rounding.
+local ROUNDING = 1e-12
+
 --- Swaps pairs of devices while that makes transfers cheaper.
 local function improve(plan, home, place, ways)
-   local transfers = plan.blueprint:transfers()
-   local best, before = price(transfers, home, place, ways), math.huge
-   local first = best
-   while best < before do
-      before = best
+   local transfers = transfers_of(plan, home)
+   local better, improved = true, false
+   while better do
+      better = false
       for a = 1, #place do
          for b = a + 1, #place do
             if alike(plan.devices[place[a]], plan.devices[place[b]]) then
+               local before = price_of(transfers, a, b, home, place, ways)
                place[a], place[b] = place[b], place[a]
-               local ns = price(transfers, home, place, ways)
-               if ns < best then best = ns else place[a], place[b] = place[b], place[a] end
+               if price_of(transfers, a, b, home, place, ways) < before * (1 - ROUNDING) then
+                  better, improved = true, true
+               else
+                  place[a], place[b] = place[b], place[a]
+               end
             end
          end
       end
    end
-   return best < first
+   return improved
 end
 
 --- Of the messages between its stages, the mean.

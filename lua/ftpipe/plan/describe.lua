@@ -33,10 +33,16 @@ local function memory_row(name, row, budget)
       table.concat(parts, ", "))
 end
 
---- "cpu:0", or "cpu:0, cpu:1" of a stage with replicas.
+-- Replicas of a stage that are listed, where more of them follow each other.
+local LISTED = 8
+
+--- "cpu:0", or "cpu:0, cpu:1" of a stage with replicas; of many the first and the last.
 function M.places(plan, stage)
-   local names = {}
+   local names, n = {}, #stage.devices
    for i, device in ipairs(stage.devices) do names[i] = plan.devices[device].name end
+   if n > LISTED and stage.devices[n] == stage.devices[1] + n - 1 then
+      return ("%s to %s (%d devices)"):format(names[1], names[n], n)
+   end
    return table.concat(names, ", ")
 end
 

@@ -7,7 +7,6 @@ local small_file = require("ftpipe.base.small_file")
 local M = {}
 
 local MOST_BYTES = 2 ^ 30 -- of a file
-local MOST_DEVICES = 256 -- of a run
 
 local function is_number(value)
    return type(value) == "number" and value > -math.huge and value < math.huge
@@ -140,7 +139,8 @@ local EVENTS = {
 
 local function is_event(event)
    local is = is_table(event) and EVENTS[event.ph]
-   return is and is_text(event.name) and is_whole(event.pid) and event.pid < MOST_DEVICES
+   return is and is_text(event.name) and is_whole(event.pid)
+      and event.pid < core.engine.most_devices
       and is(event)
 end
 
