@@ -2,6 +2,7 @@
  * what they refuse. */
 #include <string.h>
 
+#include "blueprint/actions.h"
 #include "blueprint/guards.h"
 #include "blueprint/states.h"
 #include "base/alloc.h"
@@ -321,13 +322,15 @@ static void test_the_loss_stays_until_it_is_read(void)
     const int stages[NODES] = {0, 0, 1, 2, 2, 2, 2, 2};
     memcpy(p.node_stage, stages, sizeof stages);
     if (CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) {
-        const ft_program *program = b->seats[2].programs[FT_ACT_FORWARD][0];
+        ft_program *program;
+        CHECK_STATUS(ft_blueprint_compile(b, 2, 0, FT_ACT_FORWARD, &program, &err), FT_OK);
         ft_place loss = ft_program_place(program, ft_graph_node(p.g, LOSS)->out);
         CHECK(loss.home == FT_HOME_WORK);
         for (int n = LOSS + 1; n < NODES; n++) {
             ft_place other = ft_program_place(program, ft_graph_node(p.g, n)->out);
             CHECK(other.home == FT_HOME_WORK && other.at != loss.at);
         }
+        ft_program_free(program);
     } else
         fprintf(stderr, "%s\n", err.message);
     ft_blueprint_free(b);
@@ -358,7 +361,7 @@ static void test_halves(void)
         }
         CHECK(i == first && g == second && second > 0);
         CHECK(s == 0 ? first == 0 : first > 0); /* nobody waits for stage 0 */
-        CHECK(seat->n_held >= 1 && seat->n_held_slots == s + 1 && !seat->programs[FT_ACT_BACKWARD]);
+        CHECK(seat->n_held >= 1 && seat->n_held_slots == s + 1 && !seat->nodes[FT_ACT_BACKWARD]);
         for (int t = 0; t < cut->n_grads; t++) { /* of products: by the second half alone */
             ft_value_id term = ft_graph_grad_term(p.g, cut->grads[t])->value;
             for (int h = 0; h < seat->n_held; h++) CHECK(seat->held[h] != term);

@@ -156,7 +156,7 @@ ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
     seat_state *state = &run->seats[a->seat];
     int bucket = batch_of(run, a->batch)->bucket;
     bool forward = a->kind == FT_ACT_FORWARD, last = ft_seat_is_last(&b->seating, a);
-    const ft_program *program = seat->programs[a->kind][bucket];
+    const ft_program *program = state->programs[a->kind][bucket];
     int64_t index = ft_seat_index(&b->seating, a);
     char *held = held_slot(run, a->seat, index);
     ft_high_water water = {0, 0};

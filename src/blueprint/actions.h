@@ -16,4 +16,9 @@ bool ft_blueprint_takes(const ft_blueprint *blueprint, const ft_action *action, 
 bool ft_blueprint_fills(const ft_blueprint *blueprint, const ft_action *action, int i,
                         ft_row_end *out);
 
+/* Makes what an action of that kind runs in a seat that has nodes for it: the caller's, until the
+ * graphs end. FT_UNSUPPORTED as ft_program_new. */
+ft_status ft_blueprint_compile(const ft_blueprint *blueprint, int seat, int bucket,
+                               ft_action_kind kind, ft_program **out, ft_error *err);
+
 #endif

@@ -205,7 +205,7 @@ static ft_status assemble(ft_blueprint *b, const ft_blueprint_options *options, 
     if (b->n_terms) FT_TRY(assign_hypers(b, options, err));
     FT_TRY(blueprint_find_outputs(b, err));
     FT_TRY(blueprint_estimate(b, err));
-    FT_TRY(blueprint_compile(b, err));
+    FT_TRY(blueprint_size_programs(b, err));
     if (b->trains) FT_TRY(blueprint_plan_visits(b, err));
     FT_TRY(blueprint_lay_out(b, err));
     FT_TRY(blueprint_add_evaluation(b, err));
@@ -244,10 +244,6 @@ ft_status ft_blueprint_new(ft_blueprint **out, const ft_blueprint_options *optio
 void ft_blueprint_free(ft_blueprint *b)
 {
     if (!b) return;
-    for (int s = 0; b->seats && s < b->seating.n_seats; s++)
-        for (int k = 0; k < FT_ACT_COUNT; k++)
-            for (int i = 0; b->seats[s].programs[k] && i < b->cut.n_graphs; i++)
-                ft_program_free(b->seats[s].programs[k][i]);
     ft_blueprint_free(b->evaluation);
     ft_arena_free(b->arena);
 }

@@ -178,7 +178,7 @@ typedef struct ft_seat_layout {
     ft_action_kind last;            /* after which nothing of a micro-batch is left in the seat */
     const int *nodes[FT_ACT_COUNT]; /* by kind of action that computes: what it runs; else NULL */
     int n_nodes[FT_ACT_COUNT];
-    ft_program **programs[FT_ACT_COUNT]; /* likewise, by bucket */
+    int64_t work_bytes; /* the place of the largest work area of its actions */
     int n_params;
     ft_seat_param *params;
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
@@ -188,7 +188,6 @@ typedef struct ft_seat_layout {
     int64_t *pack_at;     /* evaluation: the number of the same copy in a seat of training */
     int *pack_seat;       /* evaluation: that seat */
     int64_t *pack_visit; /* evaluation: where it is in its unit, where training moves it; else -1 */
-    ft_place **places;   /* by bucket, by value: where values live in this seat */
     int n_bound;         /* values that an action reads or writes in slots of edges, at most */
     int64_t *saved_bytes; /* by bucket: saved values of one micro-batch */
     int64_t slot_bytes;   /* the place of the largest */

@@ -33,8 +33,9 @@ bool blueprint_makes_in_row(const ft_blueprint *b, int edge);
 bool blueprint_keeps(const ft_plan *plan);
 ft_status blueprint_count_versions(ft_blueprint *b, ft_error *err);
 ft_status blueprint_place_versions(ft_blueprint *b, int seat, ft_error *err);
-/* places.c: programs, places, packs, blocks; needs the plan. */
-ft_status blueprint_compile(ft_blueprint *b, ft_error *err);
+/* programs.c: packs, and what the actions of every seat need to run; needs the plan. */
+ft_status blueprint_size_programs(ft_blueprint *b, ft_error *err);
+/* places.c: blocks. */
 ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err);
 /* Of training, when that and its evaluation are laid out: offsets become those in blocks. */
 void blueprint_finish_layout(ft_blueprint *b);

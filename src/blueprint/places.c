@@ -18,170 +18,6 @@ static ft_status no_memory(ft_error *err)
     return ft_fail(err, FT_NOMEM, "blueprint: no memory for layouts");
 }
 
-/* -- places and programs ----------------------------------------------------------------------- */
-
-static ft_status place_values(ft_blueprint *b, int s, int bucket, ft_error *err)
-{
-    const ft_graph *g = b->cut.graphs[bucket];
-    ft_seat_layout *seat = &b->seats[s];
-    int n = ft_graph_n_values(g);
-    ft_place *places = ft_arena_array(b->arena, n + 1, sizeof *places);
-    if (!places) return no_memory(err);
-    for (int v = 0; v < n; v++) {
-        const ft_value *value = ft_graph_value(g, v);
-        places[v] = (ft_place){FT_HOME_WORK, 0};
-        if (value->kind == FT_VALUE_INPUT) places[v] = (ft_place){FT_HOME_INPUT, value->source};
-        if (value->kind == FT_VALUE_PARAM) places[v] = (ft_place){FT_HOME_PARAM, value->source};
-    }
-    int64_t at = 0;
-    for (int i = 0; i < seat->cut[bucket]->n_saved; i++) {
-        ft_value_id v = seat->cut[bucket]->saved[i];
-        places[v] = (ft_place){FT_HOME_SAVED, at};
-        at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, v)->spec));
-    }
-    seat->saved_bytes[bucket] = at;
-    if (ft_place_bytes(at) > seat->slot_bytes) seat->slot_bytes = ft_place_bytes(at);
-    seat->places[bucket] = places;
-    return FT_OK;
-}
-
-/* After the forward is compiled: it makes some of these values too, for itself alone. */
-static void place_held(ft_blueprint *b, int s, int bucket)
-{
-    const ft_graph *g = b->cut.graphs[bucket];
-    ft_seat_layout *seat = &b->seats[s];
-    int64_t at = 0;
-    for (int i = 0; i < seat->n_held; i++) {
-        seat->places[bucket][seat->held[i]] = (ft_place){FT_HOME_HELD, at};
-        at += ft_memory_round(ft_spec_bytes(&ft_graph_value(g, seat->held[i])->spec));
-    }
-    seat->held_bytes[bucket] = at;
-    if (ft_place_bytes(at) > seat->held_slot_bytes) seat->held_slot_bytes = ft_place_bytes(at);
-}
-
-/* Values on the edges of one kind of action, into `values`; returns their number. */
-static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_value_id *values)
-{
-    int n = 0;
-    for (int i = 0; i < n_edges; i++) {
-        const ft_cargo *c = &b->cargoes[edges[i]];
-        for (int k = 0; c->kind == FT_CARGO_VALUES && k < c->n; k++) values[n++] = c->items[k];
-    }
-    return n;
-}
-
-/* Gives numbers, from *bound on, to those values that the seat keeps nowhere: they are read or
- * written in slots of edges. */
-static void bind(ft_place *places, const ft_value_id *values, int n, int *bound)
-{
-    for (int i = 0; i < n; i++)
-        if (places[values[i]].home == FT_HOME_WORK)
-            places[values[i]] = (ft_place){FT_HOME_BOUND, (*bound)++};
-}
-
-/* Other actions of the seat may have them elsewhere. */
-static void unbind(ft_place *places, const ft_value_id *values, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (places[values[i]].home == FT_HOME_BOUND)
-            places[values[i]] = (ft_place){FT_HOME_WORK, 0};
-}
-
-/* What arrives is read where it lies; what is sent is made where it goes from, if that is here. */
-static void bind_edges(ft_blueprint *b, int s, int kind, ft_place *places,
-                       const ft_program_request *q)
-{
-    ft_seat_layout *seat = &b->seats[s];
-    int bound = 0;
-    bind(places, q->arrive, q->n_arrive, &bound);
-    for (int i = 0; i < seat->n_out_edges[kind]; i++) {
-        int e = seat->out_edges[kind][i];
-        const ft_cargo *c = &b->cargoes[e];
-        if (c->kind == FT_CARGO_VALUES && blueprint_makes_in_row(b, e))
-            bind(places, c->items, c->n, &bound);
-    }
-    if (bound > seat->n_bound) seat->n_bound = bound;
-}
-
-/* The program of one kind of action. */
-static ft_status compile_action(ft_blueprint *b, int s, int bucket, int kind, ft_error *err)
-{
-    ft_seat_layout *seat = &b->seats[s];
-    const ft_stage *cut = seat->cut[bucket];
-    int room = b->splits[bucket]->n_transfers + b->n_outputs + 2;
-    bool forward = kind == FT_ACT_FORWARD, adds = !forward && kind == (int)seat->last;
-    ft_value_id *arrive = ft_arena_array(b->arena, room, sizeof *arrive);
-    ft_value_id *keep = ft_arena_array(b->arena, room, sizeof *keep);
-    if (!arrive || !keep) return no_memory(err);
-    ft_program_request q = {
-        .graph = b->cut.graphs[bucket],
-        .nodes = seat->nodes[kind],
-        .n_nodes = seat->n_nodes[kind],
-        .places = seat->places[bucket],
-        .arrive = arrive,
-        .n_arrive = edge_values(b, seat->in_edges[kind], seat->n_in_edges[kind], arrive),
-        .keep = keep,
-        .n_keep = edge_values(b, seat->out_edges[kind], seat->n_out_edges[kind], keep),
-        .terms = adds ? cut->grads : NULL,
-        .n_terms = adds ? cut->n_grads : 0,
-        .packs = seat->packs,
-        .n_packs = seat->n_packs,
-        .team_size = b->cut.devices[seat->device].n_threads,
-        .kind = b->cut.devices[seat->device].kind};
-    if (forward && seat->sums_loss) keep[q.n_keep++] = b->loss;
-    for (int i = 0; i < b->n_outputs; i++)
-        if (b->outputs[i].seat == s) keep[q.n_keep++] = b->outputs[i].value;
-    bind_edges(b, s, kind, seat->places[bucket], &q);
-    ft_status status = ft_program_new(&seat->programs[kind][bucket], &q, err);
-    unbind(seat->places[bucket], arrive, q.n_arrive);
-    unbind(seat->places[bucket], keep, q.n_keep);
-    return status;
-}
-
-static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
-{
-    ft_seat_layout *seat = &b->seats[s];
-    const ft_stage *cut = seat->cut[0];
-    int n = cut->n_forward + cut->n_backward;
-    int *nodes = ft_arena_array(b->arena, n + 1, sizeof(int));
-    seat->packs = ft_arena_array(b->arena, n + 1, sizeof *seat->packs);
-    seat->pack_at = ft_arena_array(b->arena, n + 1, sizeof(int64_t));
-    seat->pack_seat = ft_arena_array(b->arena, n + 1, sizeof(int));
-    if (!nodes || !seat->packs || !seat->pack_at || !seat->pack_seat) return no_memory(err);
-    memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
-    memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
-    const ft_kernel_list *kernels = ft_kernel_list_of(b->cut.devices[seat->device].kind, FT_F32);
-    seat->n_packs = kernels ? ft_program_packs(b->cut.graphs[0], nodes, n, kernels, seat->packs)
-                            : ft_program_copies(b->cut.graphs[0], nodes, n, seat->packs);
-    if (b->trains) blueprint_share_packs(b, s);
-    return FT_OK;
-}
-
-ft_status blueprint_compile(ft_blueprint *b, ft_error *err)
-{
-    int n = b->cut.n_graphs;
-    for (int s = 0; s < b->seating.n_seats; s++) {
-        ft_seat_layout *seat = &b->seats[s];
-        for (int k = 0; k < FT_ACT_COUNT; k++)
-            if (seat->nodes[k] &&
-                !(seat->programs[k] = ft_arena_array(b->arena, n, sizeof(void *))))
-                return no_memory(err);
-        seat->places = ft_arena_array(b->arena, n, sizeof(void *));
-        seat->saved_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
-        seat->held_bytes = ft_arena_array(b->arena, n, sizeof(int64_t));
-        if (!seat->places || !seat->saved_bytes || !seat->held_bytes) return no_memory(err);
-        FT_TRY(find_packs(b, s, err));
-        for (int bucket = 0; bucket < n; bucket++) {
-            FT_TRY(place_values(b, s, bucket, err));
-            FT_TRY(compile_action(b, s, bucket, FT_ACT_FORWARD, err));
-            place_held(b, s, bucket);
-            for (int k = FT_ACT_FORWARD + 1; k < FT_ACT_COUNT; k++)
-                if (seat->nodes[k]) FT_TRY(compile_action(b, s, bucket, k, err));
-        }
-    }
-    return FT_OK;
-}
-
 /* -- blocks ------------------------------------------------------------------------------------ */
 
 /* Takes n slots of a class; the offset is within the class until finish_blocks. */
@@ -225,18 +61,6 @@ static void take_params(ft_blueprint *b, int s)
     }
 }
 
-/* As much as the largest of the seat's programs needs, if no other seat needs more. */
-static void take_workspace(ft_blueprint *b, const ft_seat_layout *seat)
-{
-    ft_block_layout *block = &b->blocks[seat->device];
-    for (int k = 0; k < FT_ACT_COUNT; k++)
-        for (int bucket = 0; seat->programs[k] && bucket < b->cut.n_graphs; bucket++) {
-            int64_t bytes = ft_place_bytes(ft_program_work_bytes(seat->programs[k][bucket]));
-            if (bytes > block->bytes[FT_MEMORY_WORKSPACE])
-                block->bytes[FT_MEMORY_WORKSPACE] = bytes;
-        }
-}
-
 static int64_t library_place(const ft_blueprint *b, int device)
 {
     return ft_place_bytes(b->cut.devices[device].library_bytes);
@@ -274,7 +98,8 @@ static ft_status take_seat(ft_blueprint *b, int s, ft_error *err)
     seat->marks.at = take_slots(block, FT_MEMORY_VERSIONS, seat->marks.slot_bytes, seat->marks.n);
     seat->held_at =
         take_slots(block, FT_MEMORY_ACTIVATIONS, seat->held_slot_bytes, seat->n_held_slots);
-    take_workspace(b, seat);
+    if (seat->work_bytes > block->bytes[FT_MEMORY_WORKSPACE])
+        block->bytes[FT_MEMORY_WORKSPACE] = seat->work_bytes;
     return FT_OK;
 }
 

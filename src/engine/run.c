@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "blueprint/actions.h"
 #include "engine/internal.h"
 #include "state/disk.h"
 
@@ -206,6 +207,31 @@ static ft_status point_seat(ft_run *run, int s, ft_error *err)
     return point_terms(run, s, err);
 }
 
+/* Of seats here alone. */
+static ft_status compile(ft_run *run, int s, ft_error *err)
+{
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    for (int k = 0; seat_is_here(run, s) && k < FT_ACT_COUNT; k++) {
+        if (!seat->nodes[k]) continue;
+        ft_program **programs = ft_arena_array(run->arena, run->n_buckets, sizeof *programs);
+        if (!programs)
+            return ft_fail(err, FT_NOMEM, "engine: no memory for the programs of stage %d",
+                           plan_stage(run, s));
+        run->seats[s].programs[k] = programs;
+        for (int i = 0; i < run->n_buckets; i++)
+            FT_TRY(ft_blueprint_compile(run->blueprint, s, i, k, &programs[i], err));
+    }
+    return FT_OK;
+}
+
+static void free_programs(const ft_run *run)
+{
+    for (int s = 0; run->seats && s < run->n_seats; s++)
+        for (int k = 0; k < FT_ACT_COUNT; k++)
+            for (int i = 0; run->seats[s].programs[k] && i < run->n_buckets; i++)
+                ft_program_free(run->seats[s].programs[k][i]);
+}
+
 static char *owner_block(const ft_run *run, int param)
 {
     const ft_blueprint *b = run->blueprint;
@@ -218,6 +244,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
     run->n_devices = b->cut.n_devices;
     run->n_edges = b->n_edges;
     run->n_seats = b->seating.n_seats;
+    run->n_buckets = b->cut.n_graphs;
     run->seats = ft_arena_array(run->arena, b->seating.n_seats, sizeof *run->seats);
     run->edges = ft_arena_array(run->arena, b->n_edges + 4, sizeof *run->edges);
     run->batches = ft_arena_array(run->arena, b->batch_slots, sizeof *run->batches);
@@ -240,7 +267,10 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
         FT_TRY(allocate_block(run, d, err));
         FT_TRY(open_findings(&run->workers[d], err));
     }
-    for (int s = 0; s < b->seating.n_seats; s++) FT_TRY(point_seat(run, s, err));
+    for (int s = 0; s < b->seating.n_seats; s++) {
+        FT_TRY(point_seat(run, s, err));
+        FT_TRY(compile(run, s, err));
+    }
     for (int p = 0; !run->trains && p < b->n_params; p++)
         if (owner_is_here(run, p)) run->states[p] = owner_block(run, p) + b->params[p].state_at;
     FT_TRY(ledger_new(run, err));
@@ -266,6 +296,7 @@ static void free_run(ft_run *run)
     remotes_close(run);
     moves_close(run);
     units_close(run);
+    free_programs(run);
     for (int d = 0; run->workers && !run->trains && d < run->n_devices; d++)
         close_device(&run->workers[d]);
     ft_timeline_free(run->timeline);

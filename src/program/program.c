@@ -45,6 +45,11 @@ struct ft_program {
     int64_t work_bytes;
 };
 
+static ft_status no_memory(const ft_program_request *q, ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "program: no memory for %d nodes", q->n_nodes);
+}
+
 /* A program that never runs is laid out as on a CPU. */
 static int64_t node_workspace(const ft_program_request *q, const ft_node *node)
 {
@@ -190,6 +195,15 @@ static int find_pack(const ft_program_request *q, const ft_node *node)
     return -1;
 }
 
+static ft_status find_kernel(ft_kernel *out, const ft_program_request *q, const ft_node *node,
+                             ft_error *err)
+{
+    *out = ft_op_kernel(node->op, q->kind, FT_F32);
+    if (*out) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED, "'%s' in %s has no kernel for this kind of device",
+                   node->op->name, node->scope);
+}
+
 static ft_status compile_step(ft_program *p, const ft_program_request *q, int s, ft_error *err)
 {
     step *st = &p->steps[s];
@@ -213,10 +227,7 @@ static ft_status compile_step(ft_program *p, const ft_program_request *q, int s,
         if (p->places[v].home == FT_HOME_GRAD) st->grads |= 1u << k;
     }
     if (q->kind == FT_DEVICE_SIM) return FT_OK;
-    st->kernel = ft_op_kernel(st->node->op, q->kind, FT_F32);
-    if (!st->kernel)
-        return ft_fail(err, FT_UNSUPPORTED, "'%s' in %s has no kernel for this kind of device",
-                       st->node->op->name, st->node->scope);
+    FT_TRY(find_kernel(&st->kernel, q, st->node, err));
     bool own = st->kernel == st->node->op->kernel; /* what the row prepares is for that one */
     if (!own || !st->node->op->prepare) return FT_OK;
     st->forget = st->node->op->forget;
@@ -225,34 +236,50 @@ static ft_status compile_step(ft_program *p, const ft_program_request *q, int s,
     return st->node->op->prepare(&st->prepared, &kind, st->node->attrs, err);
 }
 
+/* All but its steps: where everything is. */
+static ft_status arrange(ft_program *p, const ft_program_request *q, ft_arena *arena,
+                         ft_arena *scratch, ft_error *err)
+{
+    int n_values = ft_graph_n_values(q->graph);
+    *p = (ft_program){.arena = arena, .graph = q->graph, .n_steps = q->n_nodes};
+    p->steps = ft_arena_array(arena, q->n_nodes + 1, sizeof(step));
+    p->places = ft_arena_array(arena, n_values + 1, sizeof(ft_place));
+    p->deposits = ft_arena_array(arena, q->n_terms + 1, sizeof(deposit));
+    if (!p->steps || !p->places || !p->deposits) return no_memory(q, err);
+    memcpy(p->places, q->places, (size_t)n_values * sizeof(ft_place));
+    place_terms(p, q);
+    return lay_out(p, q, scratch, err);
+}
+
+ft_status ft_program_measure(int64_t *work_bytes, const ft_program_request *q, ft_error *err)
+{
+    ft_program p;
+    ft_arena *arena = ft_arena_new();
+    if (!arena) return no_memory(q, err);
+    ft_status status = arrange(&p, q, arena, arena, err);
+    ft_arena_free(arena);
+    if (status == FT_OK) *work_bytes = p.work_bytes;
+    for (int s = 0; status == FT_OK && q->kind != FT_DEVICE_SIM && s < q->n_nodes; s++) {
+        ft_kernel kernel;
+        status = find_kernel(&kernel, q, ft_graph_node(q->graph, q->nodes[s]), err);
+    }
+    return status;
+}
+
 ft_status ft_program_new(ft_program **out, const ft_program_request *q, ft_error *err)
 {
     *out = NULL;
     ft_arena *arena = ft_arena_new(), *scratch = ft_arena_new();
     ft_program *p = arena ? ft_arena_alloc(arena, sizeof *p) : NULL;
-    ft_status status = FT_NOMEM;
-    int n_values = ft_graph_n_values(q->graph);
-    if (p) {
-        p->arena = arena;
-        p->steps = ft_arena_array(arena, q->n_nodes + 1, sizeof(step));
-        p->places = ft_arena_array(arena, n_values + 1, sizeof(ft_place));
-        p->deposits = ft_arena_array(arena, q->n_terms + 1, sizeof(deposit));
-    }
-    if (!scratch || !p || !p->steps || !p->places || !p->deposits) {
-        ft_fail(err, FT_NOMEM, "program: no memory for %d nodes", q->n_nodes);
-        goto done;
-    }
-    p->graph = q->graph;
-    p->n_steps = q->n_nodes;
-    memcpy(p->places, q->places, (size_t)n_values * sizeof(ft_place));
-    place_terms(p, q);
-    FT_GO(lay_out(p, q, scratch, err));
-    for (int s = 0; s < q->n_nodes; s++) FT_GO(compile_step(p, q, s, err));
-    *out = p;
-done:
+    ft_status status = p && scratch ? arrange(p, q, arena, scratch, err) : no_memory(q, err);
+    for (int s = 0; status == FT_OK && s < q->n_nodes; s++) status = compile_step(p, q, s, err);
     ft_arena_free(scratch);
-    if (!*out && p) ft_program_free(p);
-    if (!p) ft_arena_free(arena);
+    if (status == FT_OK)
+        *out = p;
+    else if (p && p->steps)
+        ft_program_free(p);
+    else
+        ft_arena_free(arena);
     return status;
 }
 

@@ -61,6 +61,9 @@ typedef struct ft_program ft_program;
 /* Compiles; FT_NOMEM, FT_UNSUPPORTED when a row has no kernel for the kind of device, or what a row
  * says that cannot make ready its call. */
 ft_status ft_program_new(ft_program **out, const ft_program_request *request, ft_error *err);
+/* The size of the work area of what ft_program_new would make, and its FT_UNSUPPORTED for a row
+ * without a kernel; nothing is made. */
+ft_status ft_program_measure(int64_t *work_bytes, const ft_program_request *request, ft_error *err);
 /* NULL is accepted. */
 void ft_program_free(ft_program *program);
 /* The size of its work area. */

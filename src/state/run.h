@@ -55,8 +55,9 @@ typedef struct batch_state {
 } batch_state;
 
 typedef struct seat_state {
-    void **params;       /* by parameter: address, NULL for those not here */
-    void **grads;        /* by term */
+    ft_program **programs[FT_ACT_COUNT]; /* by kind of action, by bucket; of seats here */
+    void **params;                       /* by parameter: address, NULL for those not here */
+    void **grads;                        /* by term */
     uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */
     ft_sum_term *terms;  /* room for those of one sum */
     float **summands;    /* and for the addresses of terms, or of replicas */
@@ -157,14 +158,14 @@ typedef struct worker {
 
 struct ft_run {
     const ft_blueprint *blueprint;
-    ft_run *evaluation;              /* of training: may be NULL */
-    ft_run *trains;                  /* of evaluation: whose memory it works in; NULL in training */
-    int n_devices, n_edges, n_seats; /* the run may outlive its blueprint */
-    ft_world *world;                 /* NULL: this process has all devices */
-    int rank;                        /* whose devices are here */
-    int home;                        /* the first of them */
-    int first_tag;                   /* of messages of its edges */
-    struct ranks *ranks;             /* ranks/ranks.c */
+    ft_run *evaluation; /* of training: may be NULL */
+    ft_run *trains;     /* of evaluation: whose memory it works in; NULL in training */
+    int n_devices, n_edges, n_seats, n_buckets; /* the run may outlive its blueprint */
+    ft_world *world;                            /* NULL: this process has all devices */
+    int rank;                                   /* whose devices are here */
+    int home;                                   /* the first of them */
+    int first_tag;                              /* of messages of its edges */
+    struct ranks *ranks;                        /* ranks/ranks.c */
     worker *workers;
     seat_state *seats;
     edge_state *edges;
