@@ -2,9 +2,11 @@
 
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local pipeline = require("spec.support.pipeline")
 local process = require("spec.support.process")
 local restart = require("ftpipe.run.restart")
 local several = require("spec.support.several")
+local tensor = require("ftpipe.base.tensor")
 
 local missing = several.missing()
 
@@ -130,6 +132,52 @@ describe("several processes", function()
       assert.equal(0, ended, err)
       assert_whole("blind")
    end)
+
+   -- What rank 1 sees at the path of the weights: nothing, or another file.
+   for name, sees in pairs { nothing = "mount -t tmpfs none %s", another = "mount --bind %s %s" } do
+      it("read weights where they see them: rank 1 sees " .. name, function()
+         local _, _, code = process.shell("unshare -m true")
+         if code ~= 0 then return pending("no mount namespaces") end
+         local there, elsewhere = scratch .. "/weights", scratch .. "/others"
+         local params = pipeline.plan({ devices = "cpu:2" }).graphs[1]:params()
+         for dir, value in pairs { [there] = 3, [elsewhere] = 4 } do
+            local list = {}
+            for i, param in ipairs(params) do
+               list[i] = { name = param.name, tensor = tensor.full(param.dims, value) }
+            end
+            core.sys.mkdir(dir)
+            core.io.write(dir .. "/model.safetensors", list)
+         end
+         local out, err, ended = process.shell(several.command(2, { "-e", ([[
+            local pipeline = require("spec.support.pipeline")
+            local plan = pipeline.plan { devices = "hosts:2xcpu:1" }
+            local run, list = require("ftpipe.run.ranks").run(plan), {}
+            local params = plan.graphs[1]:params()
+            for i, param in ipairs(params) do
+               list[i] = { name = param.name, tensor = { param = i } }
+            end
+            run:read(%q, list, true)
+            run:refresh()
+            local wrong = 0
+            local function look(value)
+               if type(value) == "number" then wrong = wrong + (value == 3 and 0 or 1) return end
+               for _, inner in ipairs(value) do look(inner) end
+            end
+            for i in ipairs(params) do look(run:param(i):totable()) end
+            print(#params, wrong)]]):format(there) }, 200,
+            { [1] = ([[unshare -m sh -c '%s && exec "$@"' sh]]):format(
+               name == "nothing" and sees:format(there) or sees:format(elsewhere, there)) })
+            .. " </dev/null")
+         if name == "nothing" then
+            assert.equal(0, ended, err)
+            assert.equal(("%d\t0\n"):format(#params), out)
+         else
+            assert.equal(2, ended, err)
+            assert.matches("ftpipe: rank 1 %(host [^)]+%): %S+/weights is not the file that rank 0 "
+               .. "has there: expected the same one, or none", err)
+         end
+      end)
+   end
 
    it("name who cannot write what it owns, and go on from what is whole", function()
       local name = "limit"

@@ -67,6 +67,50 @@ describe("a run of several processes", function()
       assert.same(wanted, found)
    end)
 
+   it("has the parameters of all of them, when they are asked for", function()
+      core.sys.write_file(scratch .. "/look.lua", [[
+         local ft = require("ftpipe")
+         local args = ft.args { "Parameters after three steps.", preset = "t5",
+            steps = { default = 3 }, max_source = { default = 32 } }
+         local task = ft.task.rte { max_source = args.max_source }
+         local model = ft.model(args)
+         local data = task:open(model, args)
+         local plan = ft.plan { model = model, data = data, args = args }
+         local run = ft.run { plan = plan, task = task, data = data, args = args }
+         local function sum(tensor)
+            local pointer, total = tensor:pointer(), 0
+            for i = 0, tensor:count() - 1 do total = total + pointer[i] ^ 2 end
+            return ("%.17g"):format(total)
+         end
+         local before, refused = {}, 0
+         for i, param in ipairs(plan.graphs[1]:params()) do before[i] = run.params[param.name] end
+         for _ in run:train() do
+            for _, param in ipairs(plan.graphs[1]:params()) do
+               local ok, problem = pcall(function() return run.params[param.name] end)
+               local why = "'" .. param.name .. "' cannot be fetched while a leg is running"
+               if not ok and tostring(problem):find(why, 1, true) then refused = refused + 1 end
+            end
+         end
+         run:stop()
+         for i, param in ipairs(plan.graphs[1]:params()) do
+            print(param.name, sum(run.params[param.name]))
+            if sum(before[i]) == "0" then io.stderr:write("zeros: ", param.name, "\n") end
+         end
+         io.stderr:write("refused: ", refused, "\n")
+         print(select(2, pcall(function() return run.params.shared_weight end)))]])
+      local function words(devices)
+         return { scratch .. "/look.lua", "--devices", devices, "--profile", "modelled" }
+      end
+      local one, problem, code = process.ftpipe(words("cpu:2"))
+      assert.equal(0, code, problem)
+      assert.matches("no parameter 'shared_weight' %(did you mean 'shared.weight'%?%)", one)
+      local two, err, both = several.run(2, words("hosts:2xcpu:1"))
+      assert.equal(0, both, err)
+      assert.equal(one, two)
+      assert.matches("refused: [1-9]", err)
+      assert.not_matches("zeros: [^\n]*weight", err)
+   end)
+
    it("evaluates through replicas that are in several of them", function()
       for _, replicas in ipairs { "3", "2-1", "1-2" } do
          local function words(devices)
@@ -89,7 +133,7 @@ describe("a run of several processes", function()
       assert.equal(one:match("ftpipe: [^\n]*"), two:match("ftpipe: [^\n]*"))
    end)
 
-   it("saves what others own without room for it at rank 0", function()
+   it("saves and reads what others own without room for it at rank 0", function()
       local out, err, code = several.run(2, { "-e", ([[
          local core = require("ftpipe.core")
          local pipeline = require("spec.support.pipeline")
@@ -112,15 +156,21 @@ describe("a run of several processes", function()
          local before = mb()
          run:write(%q, list)
          local written = mb()
+         run:read(%q, list, true)
+         run:refresh()
+         local read = mb()
          for i in ipairs(plan.graphs[1]:params()) do run:state(i) end
          local fetched = mb()
          run:begin(2, 3)
-         print(before, written, fetched, mb())]]):format(scratch .. "/room") })
+         print(before, written, read, fetched, mb())]]):format(scratch .. "/room",
+            scratch .. "/room") })
       assert.equal(0, code, err)
-      local before, written, fetched, again = out:match("(%S+)\t(%S+)\t(%S+)\t(%S+)\n$")
+      local before, written, read, fetched, again =
+         out:match("(%S+)\t(%S+)\t(%S+)\t(%S+)\t(%S+)\n$")
       local taken = fetched - before
       assert.is_true(taken > 50, out) -- half of the parameters and of their state
       assert.is_true(written - before < .1 * taken, out)
+      assert.is_true(read - before < .1 * taken, out)
       assert.is_true(again - before < .5 * taken, out)
    end)
 

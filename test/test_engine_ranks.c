@@ -7,6 +7,8 @@
 #include "engine_run.h"
 #include "io/io.h"
 #include "place.h"
+#include "ranks/ranks.h"
+#include "state/remote.h"
 #include "worlds.h"
 
 enum { BATCHES = 10, DRAINED = 4, LEGS = 3, WEIGHTS = HIDDEN * HIDDEN, STATES = 2 };
@@ -376,6 +378,78 @@ static void test_ranks_save_what_one_process_does(void)
     CHECK(place_free(&p) == 2); /* no mark is left */
 }
 
+/* -- reading ----------------------------------------------------------------------------------- */
+
+static bool is_held_here(const ft_run *run, int param)
+{
+    bool held = false;
+    for (int s = 0; s < run->n_seats; s++) held = held || held_at(run, s, param, false);
+    return held;
+}
+
+/* Rank 0 reads a file of all parameters and of their state; then all train. */
+static void read_and_train(ft_run *run, job *j)
+{
+    ft_error err;
+    ft_saved tensors[MOST_SAVED];
+    char names[MOST_SAVED][32];
+    const saver *s = (const saver *)(const void *)j; /* its first member */
+    int n = list_saved(run, tensors, names);
+    if (!went(ft_run_read(run, s->path, tensors + 1, n - 1, true, &err), &err)) return;
+    for (int p = 0; run->world && p < PARAMS; p++)
+        HOLDS(is_held_here(run, p) || !run->mirrors[p].param); /* others have read theirs */
+    if (!went(ft_run_refresh(run, &err), &err)) return;
+    if (!went(train_leg(run, j, 0, BATCHES + 1, BATCHES, &j->o, &err), &err)) return;
+    copy_params(run, 0, &j->o);
+    tensors[1].name = "none";
+    HOLDS(ft_run_read(run, s->path, tensors + 1, 1, true, &err) == FT_FORMAT);
+    HOLDS(strstr(err.message, ": holds no tensor none") != NULL);
+    HOLDS(ft_run_read(run, s->path, tensors, 1, true, &err) == FT_INVALID);
+    for (int i = 0; i < run->n_seats; i++)
+        HOLDS((run->seats[i].programs[FT_ACT_FORWARD] != NULL) == seat_is_here(run, i));
+}
+
+static void take_part_and_read(int rank, void *user)
+{
+    take_part_in(rank, user, read_and_train);
+}
+
+/* Each rank reads what it has, as owner or as a copy, and all go on as one process does; each has
+ * made programs for the stages that it has. */
+static void test_ranks_read_what_one_process_does(void)
+{
+    static saver one, all; /* large */
+    static const struct {
+        int way, crew, n_devices;
+    } cases[] = {{2, 4, 3}, {7, 3, 3}, {10, 7, 4}, {12, 7, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const way *w = &ways[cases[i].way];
+        const crew *c = &crews[cases[i].crew];
+        place p = place_new();
+        ft_error err;
+        ft_run *run = NULL;
+        one.j = all.j = (job){.rate = 0.05};
+        all.j.crew = c;
+        snprintf(one.path, sizeof one.path, "%s", in(&p, "weights"));
+        snprintf(all.path, sizeof all.path, "%s", one.path);
+        for (int turn = 0; turn < 2; turn++, run = NULL) { /* makes the file; reads it */
+            if (CHECK(prepare(&one.j, w, c->n_devices)) &&
+                CHECK_STATUS(ft_run_new(&run, one.j.b[0], &err), FT_OK))
+                (turn ? read_and_train : train_and_save)(run, &one.j);
+            ft_run_free(run);
+            forget(&one.j);
+        }
+        if (CHECK(prepare(&all.j, w, c->n_devices)))
+            run_ranks(c->n_ranks, take_part_and_read, &all);
+        forget(&all.j);
+        CHECK(!memcmp(one.j.o.losses[0], all.j.o.losses[0], sizeof one.j.o.losses[0]));
+        CHECK(!memcmp(one.j.o.params[0], all.j.o.params[0], sizeof one.j.o.params[0]));
+        CHECK(!memcmp(one.j.o.states[0], all.j.o.states[0], sizeof one.j.o.states[0]));
+        CHECK(one.j.o.losses[0][0] != 0);
+        CHECK(place_free(&p) == 1);
+    }
+}
+
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /* Rank 0 trains until it fails, then tries again. */
@@ -477,6 +551,7 @@ int main(void)
 {
     RUN(test_ranks_compute_what_one_process_does);
     RUN(test_ranks_save_what_one_process_does);
+    RUN(test_ranks_read_what_one_process_does);
     RUN(test_clocks_of_others);
     RUN(test_not_finite);
     RUN(test_failing_devices);

@@ -149,6 +149,42 @@ static void marks(void)
     CHECK(place_free(&p) == 0);
 }
 
+/* Writes n numbers, all but the last of them x; the mark of that file. */
+static void write_marked(const char *path, int64_t n, float x, float last, char *mark)
+{
+    ft_error err = {0};
+    ft_archive *archive;
+    float *data = ft_alloc(n * (int64_t)sizeof *data);
+    for (int64_t i = 0; i < n; i++) data[i] = x;
+    data[n - 1] = last;
+    ft_named_view tensor = {"w", ft_view_of(&(ft_spec){FT_F32, ft_shape_of(n)}, data)};
+    CHECK_STATUS(ft_safetensors_write(path, &tensor, 1, &err), FT_OK);
+    ft_free(data);
+    if (!CHECK_STATUS(ft_archive_open(&archive, path, &err), FT_OK)) return;
+    CHECK_STATUS(ft_archive_mark(archive, mark, &err), FT_OK);
+    CHECK(strlen(mark) == FT_MARK_BYTES - 1);
+    ft_archive_close(archive);
+}
+
+/* Archives with the same bytes have the same mark, wherever they are. */
+static void archive_marks(void)
+{
+    place p = place_new();
+    char one[FT_MARK_BYTES], other[FT_MARK_BYTES];
+    for (int64_t n = 10; n < 1000000; n *= 100) { /* a file below what is looked at, and above */
+        write_marked(in(&p, "a"), n, 1, 2, one);
+        write_marked(in(&p, "b"), n, 1, 2, other);
+        CHECK(strcmp(one, other) == 0);
+        write_marked(in(&p, "b"), n, 1, 3, other);
+        CHECK(strcmp(one, other) != 0);
+        write_marked(in(&p, "b"), n, 3, 2, other);
+        CHECK(strcmp(one, other) != 0);
+        write_marked(in(&p, "b"), n + 1, 1, 2, other);
+        CHECK(strcmp(one, other) != 0);
+    }
+    CHECK(place_free(&p) == 2);
+}
+
 /* A disk that is full, played by a limit on the size of files. */
 static void full_disk(void)
 {
@@ -387,6 +423,7 @@ int main(void)
     RUN(bad_writes);
     RUN(filled_in_parts);
     RUN(marks);
+    RUN(archive_marks);
     RUN(full_disk);
     RUN(whole_files);
     RUN(exchanged_directories);

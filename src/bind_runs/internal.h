@@ -33,5 +33,6 @@ int script_run_new(lua_State *L);
 void script_run_class(lua_State *L);
 /* run:write() */
 int script_run_write(lua_State *L, ft_run *run);
+int script_run_read(lua_State *L, ft_run *run);
 
 #endif

@@ -82,7 +82,9 @@ static int push_shared_view(lua_State *L, shared_run *shared, const ft_view *vie
     return script_raise(L, &err);
 }
 
-/*** The parameter's memory at its owner, as a tensor. Do not touch it while a leg runs.
+/*** The parameter's memory at its owner, as a tensor. Do not touch it while a leg runs. Where a
+ * card or another process has it, a copy in memory that the next leg takes back: ask again after
+ * it.
  * @function run:param
  * @tparam int number in the graph's order of parameters */
 static int run_param(lua_State *L)
@@ -140,6 +142,11 @@ static int run_state_names(lua_State *L)
 static int run_write(lua_State *L)
 {
     return script_run_write(L, check_run(L, 1)->run);
+}
+
+static int run_read(lua_State *L)
+{
+    return script_run_read(L, check_run(L, 1)->run);
 }
 
 /*** To be called after parameters were written: replicas and packed copies follow.
@@ -485,6 +492,7 @@ void script_run_class(lua_State *L)
                                        {"busy", run_busy},
                                        {"give_up", run_give_up},
                                        {"serve", run_serve},
+                                       {"read", run_read},
                                        {"write", run_write},
                                        {"state_names", run_state_names},
                                        {NULL, NULL}};

@@ -67,6 +67,13 @@ typedef struct ft_saved {
  * another process names it. */
 ft_status ft_run_write(ft_run *run, const char *path, const ft_saved *list, int n, ft_error *err);
 
+/* Reads parameters, and parts of state, out of a file of weights, as ft_archive_open takes it; a
+ * refresh is to follow. Other processes read what they have themselves where they see the file.
+ * Where one has another file at that path it reads nothing, or with `refuses` fails with
+ * FT_INVALID, named. FT_FORMAT for a name that the file lacks; FT_INVALID during a leg. */
+ft_status ft_run_read(ft_run *run, const char *path, const ft_saved *list, int n, bool refuses,
+                      ft_error *err);
+
 /* To be called after parameters were written: copies them to replicas and packs them. */
 ft_status ft_run_refresh(ft_run *run, ft_error *err);
 

@@ -43,6 +43,9 @@ static inline int edge_of_plan(const ft_run *run, int e)
 void tell_work(void *run, char out[FT_AT_WORDS]);
 void tell_rest(void *run, char out[FT_AT_WORDS]);
 
+/* save.c: FT_INVALID for what is neither a parameter of the run nor a part of its state. */
+ft_status check_saved(const ft_run *run, const ft_saved *saved, ft_error *err);
+
 /* worker.c: one thread per device, or none. */
 ft_status workers_start(ft_run *run, ft_error *err);
 void workers_join(ft_run *run);

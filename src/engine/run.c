@@ -422,7 +422,9 @@ ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
     mirror *m = &run->mirrors[param];
     bool away = !owner_is_here(run, param);
     if ((!w->findings && !away) || m->is_new) return FT_OK;
-    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (run->active)
+        return ft_fail(err, FT_INVALID, "engine: '%s' cannot be fetched while a leg is running",
+                       b->params[param].name);
     if (!m->param) {
         m->state = ft_arena_alloc(run->arena, ft_blueprint_state_bytes(run->blueprint, param) + 64);
         m->param = ft_arena_alloc(run->arena, ft_spec_bytes(&b->params[param].spec));

@@ -22,9 +22,9 @@ typedef struct saving {
     bool *wrote; /* by rank: what it owns */
 } saving;
 
-static ft_status check_saved(const ft_run *run, const ft_saved *x, ft_error *err)
+ft_status check_saved(const ft_run *run, const ft_saved *x, ft_error *err)
 {
-    if (x->param < run->blueprint->n_params &&
+    if (x->param >= 0 && x->param < run->blueprint->n_params &&
         (x->part < 0 || ft_run_state_name(run, x->param, x->part)))
         return FT_OK;
     return ft_fail(err, FT_INVALID, "engine: '%s' is no parameter of the run, nor of its state",
@@ -89,13 +89,14 @@ static ft_status fill_own(const saving *s, const ft_filler *file, ft_error *err)
 /* What the others own: they write it while rank 0 writes its own. */
 static ft_status fill_all(const saving *s, const char *path, const char *mark, ft_error *err)
 {
+    const file_words words = {SAY_WRITE, false, path, mark, s->away, s->n_away};
     ft_filler file;
     ft_error later;
     FT_TRY(ft_filler_open(&file, path, err));
     ft_status status = FT_OK;
-    FT_GO(ranks_say_write(s->run, path, mark, s->away, s->n_away, err));
+    FT_GO(ranks_say_file(s->run, &words, err));
     status = fill_own(s, &file, err);
-    ft_status heard = ranks_hear_written(s->run, s->wrote, status == FT_OK ? err : &later);
+    ft_status heard = ranks_hear_file(s->run, s->wrote, status == FT_OK ? err : &later);
     if (status == FT_OK) status = heard;
     for (int i = 0; status == FT_OK && i < s->n_away; i++)
         status = ranks_bring(s->run, &s->away[i], s->wrote, &file, err);

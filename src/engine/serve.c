@@ -114,29 +114,30 @@ static void send_part(const ft_run *run, const control *c)
     reply(run, fine, page, bytes);
 }
 
-static void write_pieces(const ft_run *run, int n, const char *data)
+static void do_file(const ft_run *run, const control *c, const char *data)
 {
     ft_error error = {FT_OK, ""};
-    bool wrote = false;
-    ranks_write(run, data, n, &wrote, &error);
-    char *page = new_page(sizeof wrote);
-    if (page) memcpy(page + sizeof error, &wrote, sizeof wrote);
-    reply(run, error, page, sizeof wrote);
+    bool done = false;
+    int n = (int)c->number;
+    if (c->kind == SAY_WRITE)
+        ranks_write(run, data, n, &done, &error);
+    else
+        ranks_read(run, data, n, c->part != 0, &done, &error);
+    char *page = new_page(sizeof done);
+    if (page) memcpy(page + sizeof error, &done, sizeof done);
+    reply(run, error, page, sizeof done);
 }
 
-/* A parameter, or its state, in every seat here that has it: at its owner, or as a copy. */
-static void store(ft_run *run, int param, bool state, const char *data)
+/* A parameter, or its state, in every seat here that has it. */
+static void store(const ft_run *run, int param, bool state, const char *data)
 {
     const ft_blueprint *b = run->blueprint;
     int64_t bytes = ft_spec_bytes(&b->params[param].spec);
     if (state) bytes = ft_blueprint_state_bytes(b, param);
-    for (int s = 0; s < run->n_seats; s++)
-        for (int i = 0; seat_is_here(run, s) && i < b->seats[s].n_params; i++) {
-            const ft_seat_param *p = &b->seats[s].params[i];
-            if (p->param != param || !(p->owned || (state ? p->with_state : p->replica))) continue;
-            memcpy(state ? known_state(run, s, param) : run->seats[s].params[param], data,
-                   (size_t)bytes);
-        }
+    for (int s = 0; s < run->n_seats; s++) {
+        char *held = held_at(run, s, param, state);
+        if (held) memcpy(held, data, (size_t)bytes);
+    }
 }
 
 /* False when the run is freed. */
@@ -158,7 +159,8 @@ static bool serve(server *s, const control *c, const char *data)
         ft_run_refresh(s->run, &error);
         reply(s->run, error, new_page(0), 0);
         break;
-    case SAY_WRITE: write_pieces(s->run, (int)c->number, data); break;
+    case SAY_WRITE:
+    case SAY_READ: do_file(s->run, c, data); break;
     case SAY_SEND: send_part(s->run, c); break;
     case SAY_FREE: return false;
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/sha256.h"
 #include "io/internal.h"
 
 /* Each shard is an open file; the largest published models have some hundred. */
@@ -495,5 +496,47 @@ ft_status ft_archive_equal(const ft_archive *archive, int i, int j, bool *out, f
 done:
     ft_elements_close(&first);
     ft_elements_close(&second);
+    return status;
+}
+
+/* -- marks ------------------------------------------------------------------------------------- */
+
+enum { SAMPLES = 64, SAMPLE_BYTES = 1024 };
+
+/* What a digest is made of: the one of the files before, and what is known of one more. */
+typedef struct ft_samples {
+    uint8_t before[FT_SHA256_BYTES];
+    int64_t size;
+    char bytes[SAMPLES][SAMPLE_BYTES];
+} ft_samples;
+
+/* Samples from all over a file; all of a short one. */
+static ft_status take_samples(const ft_shard *shard, ft_samples *out, ft_error *err)
+{
+    struct stat info;
+    if (fstat(shard->fd, &info) != 0) return ft_errno_fail(err, shard->path, "cannot look at");
+    memset(out->bytes, 0, sizeof out->bytes);
+    out->size = info.st_size;
+    if (out->size <= (int64_t)sizeof out->bytes)
+        return ft_pread_all(shard->fd, out->bytes, out->size, 0, shard->path, err);
+    for (int i = 0; i < SAMPLES; i++)
+        FT_TRY(ft_pread_all(shard->fd, out->bytes[i], SAMPLE_BYTES,
+                            (out->size - SAMPLE_BYTES) * i / (SAMPLES - 1), shard->path, err));
+    return FT_OK;
+}
+
+ft_status ft_archive_mark(const ft_archive *archive, char mark[FT_MARK_BYTES], ft_error *err)
+{
+    uint8_t digest[FT_SHA256_BYTES] = {0};
+    ft_samples *samples = ft_alloc(sizeof *samples);
+    if (!samples) return no_memory(archive, err);
+    ft_status status = FT_OK;
+    for (int i = 0; status == FT_OK && i < archive->n_shards; i++) {
+        memcpy(samples->before, digest, sizeof digest);
+        status = take_samples(&archive->shards[i], samples, err);
+        ft_sha256(samples, sizeof *samples, digest);
+    }
+    ft_free(samples);
+    ft_mark_text(digest, mark);
     return status;
 }

@@ -41,6 +41,11 @@ void ft_filler_close(ft_filler *filler)
 
 /* -- marks ------------------------------------------------------------------------------------- */
 
+void ft_mark_text(const unsigned char bytes[(FT_MARK_BYTES - 1) / 2], char mark[FT_MARK_BYTES])
+{
+    for (int i = 0; i < (FT_MARK_BYTES - 1) / 2; i++) snprintf(mark + 2 * i, 3, "%02x", bytes[i]);
+}
+
 /* For ft_free; NULL without memory. */
 static char *name_mark(const char *path)
 {
@@ -55,7 +60,7 @@ ft_status ft_mark_set(const char *path, char mark[FT_MARK_BYTES], ft_error *err)
     unsigned char random[(FT_MARK_BYTES - 1) / 2];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return ft_errno_fail(err, path, "there are no random numbers for its mark");
-    for (size_t i = 0; i < sizeof random; i++) snprintf(mark + 2 * i, 3, "%02x", random[i]);
+    ft_mark_text(random, mark);
     char *name = name_mark(path);
     if (!name) return ft_fail(err, FT_NOMEM, "%s: no memory for its mark", path);
     ft_status status = ft_file_write(name, mark, FT_MARK_BYTES - 1, err);

@@ -11,6 +11,9 @@
  * FT_NOMEM, else FT_IO. */
 ft_status ft_errno_fail(ft_error *err, const char *path, const char *what);
 
+/* The hexadecimal digits of as many bytes as a mark has. */
+void ft_mark_text(const unsigned char bytes[(FT_MARK_BYTES - 1) / 2], char mark[FT_MARK_BYTES]);
+
 /* A copy for ft_free; NULL without memory. */
 char *ft_copy_text(const char *text);
 

@@ -51,6 +51,11 @@ ft_status ft_archive_read(const ft_archive *archive, int i, const ft_view *dst, 
  * by value); reads a piece at a time. */
 ft_status ft_archive_equal(const ft_archive *archive, int i, int j, bool *out, ft_error *err);
 
+/* A text for which files these are, by their sizes and samples of their bytes, the same wherever
+ * they lie: not of two files that differ in most of their tensors. */
+enum { FT_MARK_BYTES = 33 };
+ft_status ft_archive_mark(const ft_archive *archive, char mark[FT_MARK_BYTES], ft_error *err);
+
 /* A tensor to write. */
 typedef struct ft_named_view {
     const char *name;
@@ -82,7 +87,6 @@ void ft_filler_close(ft_filler *filler);
 
 /* A random text in a file beside another one, "PATH.mark": who finds it there sees the file that it
  * was set for, and not one that has the same path elsewhere. */
-enum { FT_MARK_BYTES = 33 };
 ft_status ft_mark_set(const char *path, char mark[FT_MARK_BYTES], ft_error *err);
 void ft_mark_remove(const char *path);
 /* Whether the file at that path is the one with this mark, and may be written. */

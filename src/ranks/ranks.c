@@ -9,6 +9,7 @@
 #include "blueprint/states.h"
 #include "ranks/ranks.h"
 #include "state/batches.h"
+#include "state/late.h"
 #include "state/outputs.h"
 #include "state/remote.h"
 
@@ -353,6 +354,32 @@ void ranks_store(ft_run *run, int param)
           ft_spec_bytes(&b->params[param].spec));
     if (state_bytes)
         store(run, SAY_STORE_STATE, param, here ? run->states[param] : m->state, state_bytes);
+}
+
+void ranks_note_read(ft_run *run)
+{
+    run->ranks->begun = true;
+}
+
+bool ranks_all_have(const ft_run *run, const piece *p, const bool *ranks)
+{
+    const ft_blueprint *b = run->blueprint;
+    const bool *copies = p->part < 0 ? run->ranks->copies : run->ranks->state_copies;
+    int owner = rank_of_seat(run, b->params[p->param].owner);
+    for (int rank = 0; rank < ft_world_size(run->world); rank++)
+        if ((rank == owner || copies[rank * b->n_params + p->param]) && !ranks[rank]) return false;
+    return true;
+}
+
+char *held_at(const ft_run *run, int s, int param, bool state)
+{
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    for (int i = 0; seat_is_here(run, s) && i < seat->n_params; i++) {
+        const ft_seat_param *p = &seat->params[i];
+        if (p->param == param && (p->owned || (state ? p->with_state : p->replica)))
+            return state ? known_state(run, s, param) : run->seats[s].params[param];
+    }
+    return NULL;
 }
 
 ft_status ranks_refresh(ft_run *run, ft_error *err)

@@ -19,7 +19,9 @@ typedef enum {
     SAY_STORE_STATE, /* its optimizer's state */
     SAY_REFRESH,     /* replied to */
     SAY_WRITE,       /* so many pieces of a file; replied to, with whether the rank sees it and has
-                        written what it owns (save.c) */
+                        written what it owns (files.c) */
+    SAY_READ,        /* so many pieces of a file; replied to, with whether the rank sees it and has
+                        read what it has of them (files.c) */
     SAY_SEND,        /* a part of a parameter; replied to, with it */
     SAY_FREE
 } say_kind;
@@ -53,22 +55,39 @@ ft_status ranks_fetch(ft_run *run, int param, ft_error *err);
 void ranks_store(ft_run *run, int param);
 ft_status ranks_refresh(ft_run *run, ft_error *err);
 
-/* A parameter (part -1) or a part of its optimizer's state, and its place in a file. */
+/* A parameter (part -1) or a part of its optimizer's state, and its place in a file: a byte of one
+ * that is written, a number of an entry of one that is read. */
 typedef struct piece {
     int32_t param, part;
     int64_t at;
 } piece;
 /* What it is; where it is owned by this process, with its data. */
 ft_view piece_view(const ft_run *run, const piece *p);
-/* At rank 0: has the others write the pieces that they own into a file with that mark; hears, by
- * rank, who has; writes one that its owner has not, when that has sent it. */
-ft_status ranks_say_write(const ft_run *run, const char *path, const char mark[FT_MARK_BYTES],
-                          const piece *pieces, int n, ft_error *err);
-ft_status ranks_hear_written(const ft_run *run, bool *wrote, ft_error *err);
+/* What is said of a file. */
+typedef struct file_words {
+    say_kind kind; /* SAY_WRITE or SAY_READ */
+    bool refuses;  /* SAY_READ: whoever has another file at that path fails; else reads nothing */
+    const char *path, *mark;
+    const piece *pieces;
+    int n;
+} file_words;
+/* At rank 0: has the others write the pieces that they own into a file with that mark, or read
+ * those that they have out of it; hears, by rank, who has. */
+ft_status ranks_say_file(const ft_run *run, const file_words *words, ft_error *err);
+ft_status ranks_hear_file(const ft_run *run, bool *done, ft_error *err);
+/* Writes a piece that its owner has not, when that has sent it. */
 ft_status ranks_bring(const ft_run *run, const piece *p, const bool *wrote, const ft_filler *file,
                       ft_error *err);
-/* Elsewhere: does what ranks_say_write says, in the file that is meant. */
+/* Notes that others have read parameters. */
+void ranks_note_read(ft_run *run);
+/* Whether all processes that have a piece, as its owner or as a copy, are among these. */
+bool ranks_all_have(const ft_run *run, const piece *p, const bool *ranks);
+/* Elsewhere: does what ranks_say_file says, in the file that is meant. */
 ft_status ranks_write(const ft_run *run, const char *data, int n, bool *wrote, ft_error *err);
+ft_status ranks_read(const ft_run *run, const char *data, int n, bool refuses, bool *read,
+                     ft_error *err);
+/* Where a seat here has a parameter, or its state, as its owner or as a copy; NULL: not there. */
+char *held_at(const ft_run *run, int seat, int param, bool state);
 
 /* Elsewhere: tells rank 0 that a batch is done here, and with what; a failure of this process. */
 void ranks_report(ft_run *run, int64_t batch);

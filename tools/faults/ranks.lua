@@ -94,10 +94,8 @@ return {
    { "src/engine/serve.c",
       "if (state) memcpy(page + sizeof fine + bytes, run->states[param], (size_t)state);", "",
       "c/engine_ranks", "states are told as zeros" },
-   { "src/engine/serve.c",
-      "if (p->param != param || !(p->owned || (state ? p->with_state : p->replica))) continue;",
-      "if (p->param != param || !p->owned) continue;", "c/engine_ranks",
-      "copies elsewhere are not written" },
+   { "src/ranks/ranks.c", "(p->owned || (state ? p->with_state : p->replica))", "p->owned",
+      "c/engine_ranks", "copies elsewhere are not written" },
    { "src/engine/serve.c", "        ft_run_refresh(s->run, &error);\n", "", "c/engine_ranks",
       "others do not pack what they were given" },
    -- what rank 0 says of a run besides

@@ -46,7 +46,7 @@ local function directory_files(path)
       fail("invalid argument", "%s: not a directory, expected one in Hugging Face layout", path)
    end
    return {
-      path = path,
+      path = path, weights = path,
       has = function(name) return core.sys.exists(path .. "/" .. name) == "file" end,
       read = function(name) return small_file(path .. "/" .. name, MOST_BYTES) end,
       archive = function() return core.io.archive(path) end,
@@ -283,14 +283,23 @@ end
 -- @tparam checkpoint ckpt
 -- @tparam table params a list of { name =, dims = }, as graph:params() gives it
 -- @tparam function tensor_of (i, param): the contiguous tensor of parameter i
+-- @tparam[opt] function read (path, list): reads a list of { name = in the file, number = i }
+--   itself where there is a file, and not bytes inside the program
 -- @treturn table names of the parameters that the family's forms let a file lack and that this one
 --   lacks: their tensors are as they were
 -- @raise not found, malformed data, shape mismatch, input or output failed
-function M.load(ckpt, params, tensor_of)
-   local found = M.check(ckpt, params)
+function M.load(ckpt, params, tensor_of, read)
+   local found, list = M.check(ckpt, params), {}
    for i, param in ipairs(params) do
       local source = found.sources[param.name]
-      if source then ckpt:read(source, tensor_of(i, param)) end
+      if source then list[#list + 1] = { name = source, number = i } end
+   end
+   if read and ckpt.files.weights then
+      read(ckpt.files.weights, list)
+   else
+      for _, row in ipairs(list) do
+         ckpt:read(row.name, tensor_of(row.number, params[row.number]))
+      end
    end
    return found.fresh
 end

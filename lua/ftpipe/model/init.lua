@@ -203,18 +203,31 @@ function Model:initialize(params, seed)
    end
 end
 
---- Fills the parameters of a model without adapters, see `fill`.
-local function fill_base(model, list, tensors, seed)
+--- Tensors by name of some parameters of a list.
+local function tensors_of(list, numbers, tensor_of)
+   local tensors = {}
+   for _, i in ipairs(numbers) do tensors[list[i].name] = tensor_of(i) end
+   return tensors
+end
+
+--- Fills the parameters with these numbers of a model, which are none of adapters, see `fill`.
+-- @treturn table numbers of those that its checkpoint lacks
+local function fill_base(model, list, numbers, tensor_of, seed, read)
    if not model.checkpoint then
-      model:initialize(tensors, seed)
+      model:initialize(tensors_of(list, numbers, tensor_of), seed)
       return {}
    end
-   local fresh, initial = checkpoint.load(model.checkpoint, list, function(i)
-      return tensors[list[i].name]
-   end), {}
-   for _, name in ipairs(fresh) do initial[name] = tensors[name] end
-   model:initialize(initial, seed)
-   return fresh
+   local params, number, lacked = {}, {}, {}
+   for k, i in ipairs(numbers) do params[k], number[list[i].name] = list[i], i end
+   local function renumbered(path, rows)
+      for k, row in ipairs(rows) do rows[k] = { name = row.name, number = numbers[row.number] } end
+      read(path, rows)
+   end
+   local fresh = checkpoint.load(model.checkpoint, params,
+      function(k) return tensor_of(numbers[k]) end, read and renumbered)
+   for k, name in ipairs(fresh) do lacked[k] = number[name] end
+   model:initialize(tensors_of(list, lacked, tensor_of), seed)
+   return lacked
 end
 
 --- Fills parameters: from the checkpoint if there is one, with initial values where it has none;
@@ -222,22 +235,21 @@ end
 -- @tparam table list as graph:params() gives it
 -- @tparam function tensor_of (i): the contiguous tensor of parameter i
 -- @tparam int seed of initial values
+-- @tparam[opt] function read as checkpoint.load takes it
 -- @treturn table names of the parameters that a checkpoint lacked and may lack (a new head)
 -- @local
-function Model:fill(list, tensor_of, seed)
-   local base, tensors, own, fresh = {}, {}, {}, {}
+function Model:fill(list, tensor_of, seed, read)
+   local base, own, fresh = {}, {}, {}
    for i, param in ipairs(list) do
-      local name = param.name
-      if adapters.is(name) then
-         own[name] = tensor_of(i)
-      else
-         base[#base + 1], tensors[name] = param, tensor_of(i)
-      end
+      local numbers = adapters.is(param.name) and own or base
+      numbers[#numbers + 1] = i
    end
-   local lacked = fill_base(self, base, tensors, seed)
+   local lacked = fill_base(self, list, base, tensor_of, seed, read)
    local filled = self.lora and self.lora.archive and peft.fill(self.lora, list, tensor_of) or {}
-   if not next(filled) then self:initialize(own, seed) end
-   for _, name in ipairs(lacked) do fresh[#fresh + 1] = not filled[name] and name or nil end
+   if not next(filled) then self:initialize(tensors_of(list, own, tensor_of), seed) end
+   for _, i in ipairs(lacked) do
+      fresh[#fresh + 1] = not filled[list[i].name] and list[i].name or nil
+   end
    return fresh
 end
 
@@ -246,10 +258,11 @@ end
 -- @tparam table list as graph:params() gives it
 -- @tparam function tensor_of (i): the contiguous tensor of parameter i
 -- @tparam int seed of the run
+-- @tparam[opt] function read as checkpoint.load takes it
 -- @local
-function Model:restore(dir, list, tensor_of, seed)
-   if not self.lora then return checkpoint.load(checkpoint.open(dir), list, tensor_of) end
-   copy(self, { lora = peft.attach(self, peft.open(dir)).lora }):fill(list, tensor_of, seed)
+function Model:restore(dir, list, tensor_of, seed, read)
+   if not self.lora then return checkpoint.load(checkpoint.open(dir), list, tensor_of, read) end
+   copy(self, { lora = peft.attach(self, peft.open(dir)).lora }):fill(list, tensor_of, seed, read)
 end
 
 --- What adapters say of the model that they are for: a path from the root, or a name.

@@ -19,7 +19,7 @@ M.rows = {
    { "scaling", "table", "run/init store/state", "of losses in f16 (base/scaling.lua)" },
    { "engine", "userdata", "run/init", "the engine's run" },
    { "inputs", "table", "run/init", "of the graphs, in their order" },
-   { "params", "table", "run/init", "tensors of the parameters, by name" },
+   { "params", "table", "run/init", "by name, fetched when one is asked for" },
    { "fresh", "table", "run/init", "names of parameters that the checkpoint lacked" },
    { "watch", "table", "run/init", "over its progress (run/watchdog.lua)" },
    -- where it is

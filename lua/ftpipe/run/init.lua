@@ -11,6 +11,7 @@ local figures = require("ftpipe.store.figures")
 local fields = require("ftpipe.run.fields")
 local forecast = require("ftpipe.run.forecast")
 local guard = require("ftpipe.base.guard")
+local keys = require("ftpipe.base.keys")
 local metrics = require("ftpipe.data.metric")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
@@ -22,6 +23,7 @@ local scaling = require("ftpipe.base.scaling")
 local scores = require("ftpipe.run.score")
 local spark = require("ftpipe.base.spark")
 local states = require("ftpipe.store.state")
+local suggest = require("ftpipe.base.suggest")
 local training = require("ftpipe.run.training")
 local trial = require("ftpipe.sweep.trial")
 local units = require("ftpipe.base.units")
@@ -33,19 +35,28 @@ local Run = setmetatable({ __name = "run" }, { __index = training })
 -- ---------------------------------------------------------------------------------------------
 -- Making.
 
-local function bind_params(run)
-   local list = run.plan.graphs[1]:params()
-   run.params = {}
-   for i, param in ipairs(list) do run.params[param.name] = run.engine:param(i) end
-   return list
+--- The parameters by name, each fetched when it is asked for: the tensor that the run works with,
+-- or, in a run of several processes, what it is now.
+local function params_of(plan, engine)
+   local number, several = {}, core.ranks.all() ~= nil
+   for i, param in ipairs(plan.graphs[1]:params()) do number[param.name] = i end
+   return setmetatable({}, {
+      __index = function(_, name)
+         if not number[name] then
+            opts.fail("run.params", "there is no parameter '%s'%s", tostring(name),
+               suggest.hint(tostring(name), keys(number)))
+         end
+         local tensor = engine:param(number[name])
+         return several and tensor:copy() or tensor
+      end,
+   })
 end
 
 --- Fills the parameters: from the model's checkpoint, or with initial values. run.fresh: names of
 -- those that the checkpoint lacks.
 local function fill_params(run)
-   local list = bind_params(run)
-   local seed = run.plan.options.seed
-   run.fresh = run.model:fill(list, function(i) return run.engine:param(i) end, seed)
+   run.fresh = run.model:fill(run.plan.graphs[1]:params(), states.tensor_of(run),
+      run.plan.options.seed, states.reader(run, true))
    run.engine:refresh()
 end
 
@@ -82,6 +93,7 @@ function M.new(o)
       tokens = 0,
       done = 0,
    })
+   run.params = params_of(plan, run.engine)
    run.watch = watchdog.new(run)
    local slow = plan:slow_disk(run.engine:swap_rate())
    if slow then run:say(slow) end
@@ -125,7 +137,6 @@ end
 --- Takes over weights, optimizer, position and history from a checkpoint.
 -- @local
 function Run:go_on(path)
-   bind_params(self)
    local state = states.read(self, path)
    watchdog.note_checkpoint(self)
    self.best = best.new(self.args.patience, state)
@@ -244,8 +255,7 @@ function Run:take_best()
    local step = self.best:step()
    local path = step and step ~= self.done and self.out and states.find_best(self.out)
    if not path then return end
-   self.model:restore(path .. "/hf", self.plan.graphs[1]:params(),
-      function(i) return self.engine:param(i) end, self.plan.options.seed)
+   states.restore(self, path)
    self.engine:refresh()
    self.restored, self.score = step, self.best_score
    self:say(("hf/ is the best: %s"):format(tostring(self.best)))

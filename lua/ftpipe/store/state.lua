@@ -278,19 +278,22 @@ end
 -- gradients are divided by it, and begins anew with that (src/optim/gap.c).
 local function may_begin(run, record, part)
    local was = record.numbers and record.numbers.weights
-   return part.name:find("^gap_") and was ~= numbers.of(run).weights
+   return part:find("^gap_") and was ~= numbers.of(run).weights
 end
 
 local function read_optimizer(run, archive, record, path)
+   local list = {}
    for i, param in ipairs(run.plan.graphs[1]:params()) do
-      for _, part in ipairs(run.engine:state(i)) do
-         local name = "optimizer/" .. param.name .. "/" .. part.name
-         if not archive:spec(name) and not may_begin(run, record, part) then
+      for k, part in ipairs(run.engine:state_names(i)) do
+         local name = "optimizer/" .. param.name .. "/" .. part
+         if archive:spec(name) then
+            list[#list + 1] = { name = name, tensor = { param = i, part = k } }
+         elseif not may_begin(run, record, part) then
             core.fail("malformed data", ("%s: holds no tensor %s"):format(path, name))
          end
-         if archive:spec(name) then archive:read(name, part.tensor) end
       end
    end
+   run.engine:read(path, list)
 end
 
 local function read_losses(archive, path, steps)
@@ -302,6 +305,33 @@ local function read_losses(archive, path, steps)
    return archive:read("losses", core.tensor.zeros({ steps }, "f64")):totable()
 end
 
+--- The tensor of a parameter of a run by its number.
+-- @local
+function M.tensor_of(run) return function(i) return run.engine:param(i) end end
+
+--- What reads parameters of a run out of a file, as checkpoint.load takes it.
+-- @tparam run run
+-- @tparam boolean refuses processes that have another file at its path
+-- @local
+function M.reader(run, refuses)
+   return function(path, rows)
+      local list = {}
+      for k, row in ipairs(rows) do
+         list[k] = { name = row.name, tensor = { param = row.number } }
+      end
+      run.engine:read(path, list, refuses)
+   end
+end
+
+--- Brings the weights of a checkpoint back; a refresh is to follow.
+-- @tparam run run
+-- @tparam string path of the checkpoint
+-- @local
+function M.restore(run, path)
+   run.model:restore(path .. "/hf", run.plan.graphs[1]:params(), M.tensor_of(run),
+      run.plan.options.seed, M.reader(run, false))
+end
+
 --- Brings a new run to where a checkpoint was written.
 -- @tparam run run
 -- @tparam string path of the checkpoint
@@ -310,8 +340,7 @@ end
 function M.read(run, path)
    local record = read_record(path)
    numbers.check(run, record.numbers or {}, record.step, path)
-   run.model:restore(path .. "/hf", run.plan.graphs[1]:params(),
-      function(i) return run.engine:param(i) end, run.plan.options.seed)
+   M.restore(run, path)
    local file = path .. "/state/state.safetensors"
    local archive = core.io.archive(file)
    read_optimizer(run, archive, record, file)
