@@ -32,6 +32,10 @@ return {
    { "several", "PROGRAM bench/several.lua 5", gates = {
       { "several-processes", least = 0.97, against = "one process of two devices" },
    } },
+   { "link", "PROGRAM bench/link.lua", gates = {
+      { "link-memory", least = 0.9, against = "NetPIPE, by MPI alone" },
+      { "link-tcp", least = 0.9, against = "NetPIPE, by MPI alone" },
+   } },
    { "throttled", "PROGRAM bench/throttled.lua", asked = true, gates = {
       { "throttled-median", most = 0.05, against = "the simulator's step" },
       { "throttled-worst", most = 0.1, against = "the simulator's step" },

@@ -13,9 +13,10 @@ local several = require("spec.support.several")
 local FOUND = {
    hosts = { "anna", "anna", "berta" },
    ways = {
-      { latency_ns = 2000, to_bytes_per_s = 4e9, from_bytes_per_s = 5e9, eager_bytes = 0 },
-      { latency_ns = 31500, to_bytes_per_s = 1.3e8, from_bytes_per_s = 1.172e8,
-         eager_bytes = 65408 },
+      { from = 0, to = 1, latency_ns = 2000, to_bytes_per_s = 4e9, from_bytes_per_s = 5e9,
+         eager_bytes = 0 },
+      { from = 0, to = 2, latency_ns = 31500, to_bytes_per_s = 1.3e8,
+         from_bytes_per_s = 1.172e8, eager_bytes = 65408 },
    },
 }
 
@@ -38,6 +39,61 @@ describe("links that were measured", function()
       assert.same({ 1172, own + 31500 + 1000 }, link(5, 2))
    end)
 
+   it("are measured by every two hosts once, each process in one pair at a time", function()
+      for n = 1, 9 do
+         local hosts = {}
+         for i = 1, n do hosts[i] = "host " .. i end
+         hosts[n + 1], hosts[n + 2] = "host 1", "host 1" -- and two processes more on one of them
+         local met, rounds = {}, links.rounds(hosts)
+         assert.is_true(#rounds <= n + 1)
+         for _, round in ipairs(rounds) do
+            local busy = {}
+            for _, pair in ipairs(round) do
+               assert.is_true(pair.from < pair.to and not busy[pair.from] and not busy[pair.to])
+               busy[pair.from], busy[pair.to] = true, true
+               local name = ("%d %d"):format(pair.from, pair.to)
+               assert.is_nil(met[name])
+               met[name] = true
+            end
+         end
+         for a = 0, n - 1 do
+            for b = a + 1, n - 1 do
+               assert.is_true(met[("%d %d"):format(a, b)])
+               met[("%d %d"):format(a, b)] = nil
+            end
+         end
+         assert.same({ [("0 %d"):format(n)] = true }, met)
+      end
+   end)
+
+   it("have rows of their own where they are better than the network", function()
+      local function way(a, b, mb, us)
+         return { from = a, to = b, latency_ns = us * 1e3, to_bytes_per_s = mb * 1e6,
+            from_bytes_per_s = mb * 1.1e6, eager_bytes = 0 }
+      end
+      local text = links.text(links.description("hosts:3xcpu:1", { hosts = { "a", "b", "c" },
+         ways = { way(0, 1, 1000, 20), way(0, 2, 110, 90), way(1, 2, 100, 100) } }))
+      assert.equal('ft.cluster { devices = "hosts:3xcpu:1", at = { "a", "b", "c" }, '
+         .. 'network = { bandwidth = "100MB/s", latency = "100us" }, between = { '
+         .. '{ from = "a", to = "b", bandwidth = "1000MB/s", latency = "20us" } } }', text)
+      local read = assert(loadstring("local ft = ...; return " .. text))(ft)
+      local own = core.engine.devices("hosts:3xcpu:1")[1].link_latency_ns
+      for _, case in ipairs { { 1, 2, 1e9, 20e3 }, { 2, 1, 1e9, 20e3 }, { 1, 3, 1e8, 100e3 },
+         { 3, 2, 1e8, 100e3 } } do
+         local found = read:link(case[1], case[2])
+         assert.same({ case[3], own + case[4] },
+            { math.floor(found.bytes_per_s / 1e5 + .5) * 1e5, found.latency_ns })
+      end
+      assert.matches("\n  a and b +1 GB/s, 20 us\n?$", tostring(read))
+      assert.equal("b", core.json.decode(read:json()).between[1].to)
+      -- a pipeline of two stages has them where the link is good
+      local plan = pipeline.plan { steps = 4, d_model = 48, d_ff = 96, devices = read,
+         partition = "mixed", stages = 2 }
+      local used = {}
+      for _, stage in ipairs(plan.blueprint:stages()) do used[stage.device] = true end
+      assert.is_nil(used[3])
+   end)
+
    it("say what is wrong with the hosts of processes", function()
       local function refusal(o)
          local ok, problem = pcall(clusters, o)
@@ -47,6 +103,16 @@ describe("links that were measured", function()
          refusal { devices = "hosts:2xcpu:1", at = { "a" } })
       assert.matches("devices are in 2 hosts, and 'network' does not say how they are linked",
          refusal { devices = "hosts:2xcpu:1", at = { "a", "b" } })
+      for rows, said in pairs {
+         [{ { from = "a", to = "c" } }] = "between 1: no device is in host 'c'",
+         [{ { from = "a", to = "a" } }] = "between 1: from host 'a' to itself",
+         [{ { from = "a", to = "b" }, { from = "b", to = "a" } }] =
+            "between 2: the link of 'b' and 'a' is said twice",
+      } do
+         for _, row in ipairs(rows) do row.bandwidth = "1GB/s" end
+         assert.matches(said, refusal { devices = "hosts:2xcpu:1", at = { "a", "b" },
+            network = { bandwidth = "1MB/s" }, between = rows })
+      end
       assert.matches("'at' is of devices in a text", refusal {
          devices = { { card = "t4" } }, at = { "a" },
       })

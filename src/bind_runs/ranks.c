@@ -200,12 +200,48 @@ static int ranks_remark(lua_State *L)
     return 0;
 }
 
-/*** Measures the way to another process, which calls the same with 0 meanwhile.
+/*** At the others: gives rank 0 a text, which it gathers.
+ * @function ranks.report
+ * @tparam string text without line breaks */
+static int ranks_report_text(lua_State *L)
+{
+    const ft_error fine = {FT_OK, ""};
+    size_t bytes;
+    ft_world *world = need_world(L);
+    script_check_string(L, 1);
+    lua_pushlstring(L, (const char *)&fine, sizeof fine);
+    lua_pushvalue(L, 1);
+    lua_concat(L, 2);
+    const char *reply = lua_tolstring(L, -1, &bytes);
+    ft_world_send(world, 0, FT_TAG_REPORT, reply, (int64_t)bytes + 1, true);
+    return 0;
+}
+
+static void hear_text(void *lines, int rank, char *data)
+{
+    (void)rank;
+    ft_text_add(lines, "%s\n", data);
+}
+
+/*** At rank 0: the texts of all others, a line each, in no order.
+ * @function ranks.gather
+ * @treturn string */
+static int ranks_gather(lua_State *L)
+{
+    ft_error err = {FT_OK, ""};
+    ft_text lines = {0};
+    ft_status status = ft_world_take_replies(need_world(L), FT_TAG_REPORT, hear_text, &lines, &err);
+    if (status == FT_OK) lua_pushlstring(L, lines.data, (size_t)lines.length);
+    ft_text_fini(&lines);
+    return status == FT_OK ? 1 : script_raise(L, &err);
+}
+
+/*** Measures the way to another process, which calls the same for this one meanwhile.
  * @function ranks.measure
  * @tparam int rank from 0
  * @treturn table latency_ns (of a word, one way), to_bytes_per_s, from_bytes_per_s,
- *   eager_bytes (larger messages take two latencies more; 0: none does); nothing at ranks besides
- *   0 */
+ *   eager_bytes (larger messages take two latencies more; 0: none does); nothing at the higher rank
+ *   of the two */
 static int ranks_measure(lua_State *L)
 {
     ft_error err;
@@ -213,7 +249,7 @@ static int ranks_measure(lua_State *L)
     ft_world *world = need_world(L);
     int rank = (int)script_check_int(L, 1, 0, ft_world_size(world) - 1);
     if (ft_world_measure(world, rank, &rates, &err) != FT_OK) return script_raise(L, &err);
-    if (ft_world_rank(world)) return 0;
+    if (ft_world_rank(world) > rank) return 0;
     lua_createtable(L, 0, 4);
     script_set_number(L, "latency_ns", rates.latency_ns);
     script_set_number(L, "eager_bytes", (double)rates.eager_bytes);
@@ -224,10 +260,17 @@ static int ranks_measure(lua_State *L)
 
 int script_bind_ranks(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"open", ranks_open},     {"all", ranks_all},         {"tell", ranks_say},
-        {"hear", ranks_hear},     {"reply", ranks_reply},     {"measure", ranks_measure},
-        {"remark", ranks_remark}, {"library", ranks_library}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", ranks_open},
+                                         {"all", ranks_all},
+                                         {"tell", ranks_say},
+                                         {"hear", ranks_hear},
+                                         {"reply", ranks_reply},
+                                         {"measure", ranks_measure},
+                                         {"remark", ranks_remark},
+                                         {"library", ranks_library},
+                                         {"report", ranks_report_text},
+                                         {"gather", ranks_gather},
+                                         {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

@@ -16,6 +16,7 @@ enum {
     FT_TAG_CONTROL = FT_FIRST_TAG,
     FT_TAG_REPLY,
     FT_TAG_JOB,
+    FT_TAG_REPORT,  /* what came of a job, when all have replied to it */
     FT_TAG_FAILURE, /* of training, and of evaluation */
     FT_TAG_DONE = FT_TAG_FAILURE + 2,
     FT_EDGE_TAGS = FT_TAG_DONE + 2

@@ -19,7 +19,8 @@ enum {
 static const double LONG_NS = 1e6;
 static const int64_t PATIENCE_NS = INT64_C(60000000000);
 
-/* At the front of the first message of a turn: what rank 0 sends, and what it wants back. */
+/* At the front of the first message of a turn: what the lower rank sends, and what it wants back.
+ */
 typedef struct turn {
     int32_t there, back; /* messages; none back: that was all */
     int64_t bytes_there, bytes_back;
@@ -74,7 +75,7 @@ static void send_all(probe *p, int n, int64_t bytes)
         ft_world_send(p->world, p->other, TAG_PROBE, room_at(p, (uint32_t)i), bytes, false);
 }
 
-/* Rank 0's part of a turn, and how long it takes. */
+/* The lower rank's part of a turn, and how long it takes. */
 static ft_status ask(probe *p, turn t, double *ns, ft_error *err)
 {
     memcpy(p->room, &t, sizeof t);
@@ -201,31 +202,36 @@ static ft_status ask_all(probe *p, ft_link_rates *out, ft_error *err)
     return ask(p, (turn){1, 0, WORD, 0}, &over, err);
 }
 
-/* Rank 0 asks whether the other listens, which answers once it does: a probe that nobody listens
- * for would wait as a letter. */
+/* The lower rank asks whether the other listens, which answers once it does: a probe that nobody
+ * listens for would wait as a letter. Who is to measure its way here later may ask already. */
 static ft_status get_ready(ft_world *w, int other, ft_error *err)
 {
-    ft_letter letter;
-    bool got = false;
-    if (!w->rank) ft_world_send(w, other, TAG_READY, NULL, 0, false);
-    FT_TRY(ft_world_take(w, TAG_READY, PATIENCE_NS, &letter, &got, err));
-    if (!got)
-        return ft_fail(err, FT_HANG, "rank %d (host %s) does not measure its way here", other,
-                       ft_world_host(w, other));
-    ft_world_drop(w, &letter);
-    if (w->rank) ft_world_send(w, 0, TAG_READY, NULL, 0, false);
+    peer *them = &w->peers[other];
+    if (w->rank < other) ft_world_send(w, other, TAG_READY, NULL, 0, false);
+    while (!them->is_ready) {
+        ft_letter letter;
+        bool got = false;
+        FT_TRY(ft_world_take(w, TAG_READY, PATIENCE_NS, &letter, &got, err));
+        if (!got)
+            return ft_fail(err, FT_HANG, "rank %d (host %s) does not measure its way here", other,
+                           ft_world_host(w, other));
+        w->peers[letter.peer].is_ready = true;
+        ft_world_drop(w, &letter);
+    }
+    them->is_ready = false;
+    if (w->rank > other) ft_world_send(w, other, TAG_READY, NULL, 0, false);
     return FT_OK;
 }
 
 ft_status ft_world_measure(ft_world *w, int other, ft_link_rates *out, ft_error *err)
 {
-    probe p = {.world = w, .other = w->rank ? 0 : other};
+    probe p = {.world = w, .other = other};
     const ft_receiver receiver = {TAG_PROBE, 1, &p, place, arrived};
     p.room = ft_alloc((int64_t)BULKS * BULK);
     if (!p.room) return ft_fail(err, FT_NOMEM, "no memory to measure links");
     ft_status status = ft_world_listen(w, &receiver, err);
-    if (status == FT_OK) status = get_ready(w, p.other, err);
-    if (status == FT_OK) status = w->rank ? answer_all(&p, err) : ask_all(&p, out, err);
+    if (status == FT_OK) status = get_ready(w, other, err);
+    if (status == FT_OK) status = w->rank > other ? answer_all(&p, err) : ask_all(&p, out, err);
     world_flush(w, PATIENCE_NS);
     ft_world_forget(w, &p);
     ft_free(p.room);

@@ -96,7 +96,7 @@ ft_status ft_world_take_replies(ft_world *world, int tag,
 /* Puts the rank and host of a process in front of its failure. */
 void ft_world_name(const ft_world *world, int rank, ft_error *failure);
 
-/* What passes between rank 0 and another process when nothing else does. */
+/* What passes between two processes when nothing else of theirs does. */
 typedef struct ft_link_rates {
     double latency_ns; /* of a word, one way */
     double to_bytes_per_s, from_bytes_per_s;
@@ -104,8 +104,8 @@ typedef struct ft_link_rates {
                             latencies more; 0: none was seen to be */
 } ft_link_rates;
 
-/* Measures the way to another process, which calls the same meanwhile (`other` is 0 there, and *out
- * is left alone). FT_HANG when it does not answer. */
+/* Measures the way to another process, which calls the same for this one meanwhile; the higher rank
+ * of the two leaves *out alone. FT_HANG when it does not answer. */
 ft_status ft_world_measure(ft_world *world, int other, ft_link_rates *out, ft_error *err);
 
 /* Carries on what is under way, if no other thread does. */

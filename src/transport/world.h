@@ -43,6 +43,7 @@ typedef struct peer {
     char at[FT_AT_WORDS];
     int64_t sent_ns, came_ns; /* its last beat, by its clock and by ours */
     sight clock;
+    bool is_ready; /* to measure the way between it and this process */
 } peer;
 
 /* A piece under way; of the last of a message that was copied, `own` is the copy. */

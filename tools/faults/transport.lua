@@ -60,6 +60,6 @@ return {
       "the way of a beat counts as an offset of clocks" },
    { "src/transport/watch.c", "if (r != w->rank && r != lost)", "if (r == lost)", "c/transport",
       "a loss is told to who is lost" },
-   { "src/transport/measure.c", "    if (status == FT_OK) status = get_ready(w, p.other, err);\n",
+   { "src/transport/measure.c", "    if (status == FT_OK) status = get_ready(w, other, err);\n",
       "", "c/transport", "a probe comes before its receiver" },
 }

@@ -31,14 +31,14 @@ local declared = {
    out = { type = "string", value = "FILE", help = "where to write the profile" },
 }
 
---- A line for each process besides rank 0, and all of it as ft.cluster takes it.
+--- A line for each pair that was measured, and all of it as ft.cluster takes it.
 -- @tparam string devices those that are asked for; of one process: so many of as many
 local function print_links(devices)
    local found = links.find(true)
-   for rank, way in ipairs(found.ways) do
-      print(("rank 0 and rank %d (host %s): %.1f us%s, %.3f GB/s there, %.3f GB/s back"):format(
-         rank, found.hosts[rank + 1], way.latency_ns / 1e3, links.asks(way.eager_bytes),
-         way.to_bytes_per_s / 1e9, way.from_bytes_per_s / 1e9))
+   for _, way in ipairs(found.ways) do
+      print(("rank %d and rank %d (host %s): %.1f us%s, %.3f GB/s there, %.3f GB/s back"):format(
+         way.from, way.to, found.hosts[way.to + 1], way.latency_ns / 1e3,
+         links.asks(way.eager_bytes), way.to_bytes_per_s / 1e9, way.from_bytes_per_s / 1e9))
    end
    if not devices:find("^hosts:") then
       local counted = core.engine.devices(devices)[1].in_host

@@ -10,6 +10,7 @@
 --       },
 --       hosts = { a = { bandwidth = "12GB/s", shared = true } },
 --       network = { bandwidth = "1.2GB/s", latency = "30us" },
+--       between = { { from = "a", to = "b", bandwidth = "5GB/s" } }, -- hosts, past the network
 --       links = { { from = 1, to = 2, bandwidth = "50GB/s" } },   -- both ways, unless one_way
 --    }
 --    ft.cluster { devices = "hosts:2xcpu:4", at = { "a", "b" }, network = { ... } }
@@ -73,6 +74,12 @@ local ROUTE = { -- of a host, or of the network between hosts
    shared = { type = "boolean", default = false, help = "by all transfers at once" },
 }
 
+local BETWEEN = {
+   from = { type = "string", required = true, help = "host" },
+   to = { type = "string", required = true, help = "host" },
+   bandwidth = ROUTE.bandwidth, latency = ROUTE.latency, eager = ROUTE.eager,
+}
+
 local WHOLE = {
    name = { type = "string", help = "for people" },
    devices = { type = "table|string", required = true,
@@ -80,6 +87,7 @@ local WHOLE = {
    at = { type = "table", items = "string", help = "of a text: the host of each process" },
    hosts = { type = "table", help = "links through a host, by its name" },
    network = { type = "table", help = "link between hosts" },
+   between = { type = "table", help = "links of pairs of hosts, in place of the network" },
    links = { type = "table", help = "links of pairs" },
 }
 
@@ -150,12 +158,31 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Links.
 
-local function check_route(what, given)
-   local row = check_row(what, ROUTE, given)
+local function check_route(what, rules, given)
+   local row = check_row(what, rules, given)
    return {
       bytes_per_s = rate(row, "bandwidth", nil, what), shared = row.shared,
       latency_ns = row.latency and 1e9 * row.latency or 0, eager_bytes = row.eager or 0,
+      from = row.from, to = row.to,
    }
+end
+
+--- Links of pairs of hosts, of which `seen` are there.
+local function read_between(given, seen)
+   local rows, known = {}, {}
+   for i, row in ipairs(given or {}) do
+      local what = ("between %d"):format(i)
+      rows[i] = check_route(what, BETWEEN, row)
+      local a, b = rows[i].from, rows[i].to
+      for _, name in ipairs { a, b } do
+         if not seen[name] then fail("%s: no device is in host '%s'", what, name) end
+      end
+      if a == b then fail("%s: from host '%s' to itself", what, a) end
+      local pair = core.json.encode(a < b and { a, b } or { b, a })
+      if known[pair] then fail("%s: the link of '%s' and '%s' is said twice", what, a, b) end
+      known[pair] = true
+   end
+   return rows
 end
 
 local function count_hosts(cluster)
@@ -172,12 +199,13 @@ local function read_routes(cluster, o)
    cluster.hosts = {}
    for name, given in pairs(o.hosts or {}) do
       if not seen[name] then fail("host '%s': no device is in it", tostring(name)) end
-      cluster.hosts[name] = check_route(("host '%s'"):format(name), given)
+      cluster.hosts[name] = check_route(("host '%s'"):format(name), ROUTE, given)
    end
    if n > 1 and not o.network then
       fail("devices are in %d hosts, and 'network' does not say how they are linked", n)
    end
-   cluster.network = o.network and check_route("network", o.network)
+   cluster.network = o.network and check_route("network", ROUTE, o.network)
+   cluster.between = read_between(o.between, seen)
 end
 
 local Wiring = {}
@@ -279,6 +307,11 @@ local function wire(cluster)
       if row and device.executes then join_process(wiring, cluster, d) end
    end
    join_hosts(wiring, cluster.network, hubs, order)
+   for _, row in ipairs(cluster.between) do
+      local from = hubs[row.from]
+      wiring:join(("link of host %s and host %s"):format(row.from, row.to), from.outlet, from.inlet,
+         hubs[row.to], row)
+   end
    return wiring
 end
 
@@ -322,7 +355,7 @@ end
 --- Devices of a text: "cpu:2", "sim:8x11GB", or "8x11GB" for the latter.
 local function from_text(text, measure)
    local full = text:find("^%d") and "sim:" .. text or text
-   local cluster = setmetatable({ name = full, hosts = {} }, Cluster)
+   local cluster = setmetatable({ name = full, hosts = {}, between = {} }, Cluster)
    for i, device in ipairs(core.engine.devices(full)) do
       device.host = "host"
       cluster[i] = device
@@ -468,6 +501,9 @@ function Cluster:__tostring()
       lines[#lines + 1] = route_line("host " .. name, self.hosts[name])
    end
    if self.network then lines[#lines + 1] = route_line("network", self.network) end
+   for _, row in ipairs(self.between) do
+      lines[#lines + 1] = route_line(row.from .. " and " .. row.to, row)
+   end
    return table.concat(lines, "\n")
 end
 
@@ -490,7 +526,8 @@ function Cluster:json()
    local devices = {}
    for d, device in ipairs(self) do devices[d] = device end
    return core.json.encode({ name = self.name, devices = core.json.array(devices),
-      hosts = self.hosts, network = self.network }, { sort = true }) .. "\n"
+      hosts = self.hosts, network = self.network, between = core.json.array(self.between),
+   }, { sort = true }) .. "\n"
 end
 
 M.takes = { ["ft.cluster"] = WHOLE }

@@ -1,12 +1,14 @@
 --- The links between the processes of a run: measured when a plan asks for them, kept for a day.
 --
 -- What is measured becomes a description of ft.cluster, so that a plan can be made for it anywhere;
--- here it is planned by the same description. Ways are measured between rank 0 and each of the
--- others, when nothing else passes. The slowest of those to other hosts stands for the network, the
--- slowest of those to processes of the same host for what these pass to each other.
+-- here it is planned by the same description. Of every two hosts the first processes measure the
+-- way between them, of every host the first two, in rounds: in one, each process is in one pair at
+-- most, and all pairs measure at the same time. The slowest way between hosts stands for the
+-- network, with a row of its own for each that is clearly better.
 
 local cache = require("ftpipe.base.cache")
 local clusters = require("ftpipe.placement.cluster")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
 local small_file = require("ftpipe.base.small_file")
@@ -17,7 +19,7 @@ local M = {}
 -- What rank 0 tells the others to do, while it measures.
 M.JOB = "links"
 
-M.FORMAT = 2 -- of files of ways
+M.FORMAT = 3 -- of files of ways
 local DAY = 24 * 3600
 local MOST_BYTES = 2 ^ 20 -- of a file of ways
 
@@ -27,6 +29,59 @@ local OF_A_WAY = { "latency_ns", "to_bytes_per_s", "from_bytes_per_s" }
 -- What says, besides the MPI that there is, over which network it goes.
 local SETTINGS = { "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_btl_tcp_if_include",
    "OMPI_MCA_btl_tcp_eager_limit", "UCX_NET_DEVICES", "UCX_RNDV_THRESH" }
+
+-- ---------------------------------------------------------------------------------------------
+-- Who measures what.
+
+--- Two ranks, the lower one first.
+local function pair_of(a, b) return { from = math.min(a, b), to = math.max(a, b) } end
+
+--- All pairs of members, in rounds in which each is in one pair at most: all but the first move on
+-- by one place from round to round.
+local function tournament(members)
+   local rounds, n = {}, #members + #members % 2
+   local at = {}
+   for i = 1, n do at[i] = members[i] or false end
+   for round = 1, n - 1 do
+      rounds[round] = {}
+      for i = 1, n / 2 do
+         local a, b = at[i], at[n + 1 - i]
+         if a and b then table.insert(rounds[round], pair_of(a, b)) end
+      end
+      table.insert(at, 2, table.remove(at))
+   end
+   return rounds
+end
+
+--- Rounds of pairs of processes that measure the way between them.
+-- @tparam {string,...} hosts of each process
+-- @treturn {table,...} by round, pairs { from =, to = } of ranks from 0 on, the lower one first
+-- @local
+function M.rounds(hosts)
+   local first, second, heads, near = {}, {}, {}, {}
+   for i, host in ipairs(hosts) do
+      if not first[host] then
+         first[host], heads[#heads + 1] = i - 1, i - 1
+      elseif not second[host] then
+         second[host], near[#near + 1] = i - 1, pair_of(first[host], i - 1)
+      end
+   end
+   local rounds = tournament(heads)
+   if #near > 0 then table.insert(rounds, 1, near) end
+   return rounds
+end
+
+local function by_ranks(x, y) return x.from < y.from or x.from == y.from and x.to < y.to end
+
+--- The pairs of all rounds, in the order of their ranks.
+local function pairs_of(hosts)
+   local list = {}
+   for _, round in ipairs(M.rounds(hosts)) do
+      for _, pair in ipairs(round) do list[#list + 1] = pair end
+   end
+   table.sort(list, by_ranks)
+   return list
+end
 
 -- ---------------------------------------------------------------------------------------------
 -- Measuring.
@@ -54,15 +109,19 @@ local function fault(found, hosts)
          return "'hosts' are not those of the processes"
       end
    end
-   for rank = 1, #hosts - 1 do
-      local way = type(found.ways) == "table" and found.ways[rank]
+   for i, pair in ipairs(pairs_of(hosts)) do
+      local way = type(found.ways) == "table" and found.ways[i]
+      local what = ("of the way between ranks %d and %d"):format(pair.from, pair.to)
+      if type(way) ~= "table" or way.from ~= pair.from or way.to ~= pair.to then
+         return "there is nothing " .. what
+      end
       for _, name in ipairs(OF_A_WAY) do
-         if type(way) ~= "table" or not is_finite(way[name]) or way[name] <= 0 then
-            return ("'%s' of the way to rank %d is not above 0"):format(name, rank)
+         if not is_finite(way[name]) or way[name] <= 0 then
+            return ("'%s' %s is not above 0"):format(name, what)
          end
       end
       if not is_finite(way.eager_bytes) or way.eager_bytes < 0 or way.eager_bytes % 1 ~= 0 then
-         return ("'eager_bytes' of the way to rank %d is no number of bytes"):format(rank)
+         return ("'eager_bytes' %s is no number of bytes"):format(what)
       end
    end
    return nil
@@ -105,18 +164,48 @@ local function write(path, found)
    end)
 end
 
-local function measure(hosts, key)
-   local found = { format = M.FORMAT, key = key, measured = os.time(), hosts = hosts, ways = {} }
-   core.ranks.tell(M.JOB)
-   for rank = 1, #hosts - 1 do found.ways[rank] = core.ranks.measure(rank) end
-   return found
+local function hosts_of(all)
+   local hosts = {}
+   for i, process in ipairs(all) do hosts[i] = process.host end
+   return hosts
 end
 
---- The ways between rank 0 and the others.
+--- The part of a process in all rounds: the ways of which it is the lower rank.
+local function play(rank, hosts)
+   local ways = {}
+   for _, round in ipairs(M.rounds(hosts)) do
+      for _, pair in ipairs(round) do
+         if pair.from == rank or pair.to == rank then
+            local way = core.ranks.measure(pair.from == rank and pair.to or pair.from)
+            ways[#ways + 1] = way and copy(pair, way)
+         end
+      end
+   end
+   return ways
+end
+
+--- At processes besides rank 0: does what measure asks for.
+-- @local
+function M.take_part(rank)
+   local ways = play(rank, hosts_of(core.ranks.all()))
+   core.ranks.report(core.json.encode(core.json.array(ways)))
+end
+
+local function measure(hosts, key)
+   core.ranks.tell(M.JOB)
+   local ways = play(0, hosts)
+   for line in core.ranks.gather():gmatch("[^\n]+") do
+      for _, way in ipairs(core.json.decode(line)) do ways[#ways + 1] = way end
+   end
+   table.sort(ways, by_ranks)
+   return { format = M.FORMAT, key = key, measured = os.time(), hosts = hosts, ways = ways }
+end
+
+--- The ways between processes.
 -- @tparam boolean fresh measured anew, whatever is kept
--- @treturn table hosts (of each process), ways (by rank from 1 on: latency_ns, of a word, one way,
---   to_bytes_per_s, from_bytes_per_s, eager_bytes: larger messages take two latencies more, 0: none
---   does), measured (when: os.time)
+-- @treturn table hosts (of each process), ways (of each pair of `rounds`, in the order of their
+--   ranks: from, to, latency_ns, of a word, one way, to_bytes_per_s, from_bytes_per_s, eager_bytes:
+--   larger messages take two latencies more, 0: none does), measured (when: os.time)
 -- @raise invalid argument: this process was started alone
 function M.find(fresh)
    local all = core.ranks.all()
@@ -124,8 +213,7 @@ function M.find(fresh)
       usage("links are between processes, and this one was started alone: start one on "
          .. "each machine, by mpirun")
    end
-   local hosts = {}
-   for i, process in ipairs(all) do hosts[i] = process.host end
+   local hosts = hosts_of(all)
    local key = key_of(hosts)
    local path = path_of(key)
    local kept = not fresh and M.read(path, key, hosts)
@@ -138,37 +226,65 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Describing.
 
---- The slowest of the ways to processes on rank 0's host, or on others, as a row of ft.cluster; nil
--- where there are none.
-local function slowest(found, near)
-   local bytes_per_s, latency_ns, eager = math.huge, 0, nil
-   for rank, way in ipairs(found.ways) do
-      if (found.hosts[rank + 1] == found.hosts[1]) == near then
-         bytes_per_s = math.min(bytes_per_s, way.to_bytes_per_s, way.from_bytes_per_s)
-         latency_ns = math.max(latency_ns, way.latency_ns)
-         if way.eager_bytes > 0 then eager = math.min(eager or math.huge, way.eager_bytes) end
+--- Of some ways the worst of each figure; nil of none.
+local function worst_of(ways)
+   local worst = { bytes_per_s = math.huge, latency_ns = 0 }
+   for _, way in ipairs(ways) do
+      worst.bytes_per_s = math.min(worst.bytes_per_s, way.to_bytes_per_s, way.from_bytes_per_s)
+      worst.latency_ns = math.max(worst.latency_ns, way.latency_ns)
+      if way.eager_bytes > 0 then
+         worst.eager = math.min(worst.eager or math.huge, way.eager_bytes)
       end
    end
-   if bytes_per_s == math.huge then return nil end
-   return { bandwidth = ("%.4gMB/s"):format(bytes_per_s / 1e6),
-      latency = ("%.4gus"):format(latency_ns / 1e3), eager = eager }
+   return ways[1] and worst
+end
+
+--- A row of ft.cluster.
+local function row_of(way)
+   return way and { bandwidth = ("%.4gMB/s"):format(way.bytes_per_s / 1e6),
+      latency = ("%.4gus"):format(way.latency_ns / 1e3), eager = way.eager }
+end
+
+-- By which factor a way is clearly better than the worst one.
+local BETTER = 1.25
+
+local function is_better(way, worst)
+   return way.bytes_per_s > BETTER * worst.bytes_per_s
+      or way.latency_ns * BETTER < worst.latency_ns
 end
 
 --- What ft.cluster takes for such processes.
 -- @tparam string devices as in --devices: hosts:2xcpu:4
 -- @tparam table found of `find`
 function M.description(devices, found)
-   local near, hosts, n = slowest(found, true), {}, {}
-   for _, host in ipairs(found.hosts) do
-      n[host] = (n[host] or 0) + 1
-      if n[host] == 2 then hosts[host] = near end
+   local o = { devices = devices, at = found.hosts, hosts = {} }
+   local far, between = {}, {}
+   for _, way in ipairs(found.ways) do
+      local a, b = found.hosts[way.from + 1], found.hosts[way.to + 1]
+      if a == b then
+         o.hosts[a] = row_of(worst_of { way })
+      else
+         far[#far + 1] = way
+      end
    end
-   return { devices = devices, at = found.hosts, hosts = hosts, network = slowest(found, false) }
+   local worst = worst_of(far)
+   o.network = row_of(worst)
+   for _, way in ipairs(far) do
+      local own = worst_of { way }
+      if is_better(own, worst) then
+         local row = row_of(own)
+         row.from, row.to = found.hosts[way.from + 1], found.hosts[way.to + 1]
+         between[#between + 1] = row
+      end
+   end
+   o.between = between[1] and between
+   return o
 end
 
 local function row_text(row)
-   return ('{ bandwidth = "%s", latency = "%s"%s }'):format(row.bandwidth, row.latency,
-      row.eager and (", eager = %d"):format(row.eager) or "")
+   return ('{ %sbandwidth = "%s", latency = "%s"%s }'):format(
+      row.from and ("from = %q, to = %q, "):format(row.from, row.to) or "", row.bandwidth,
+      row.latency, row.eager and (", eager = %d"):format(row.eager) or "")
 end
 
 --- A description as what is written in Lua.
@@ -186,6 +302,11 @@ function M.text(o)
    }
    if #hosts > 0 then parts[#parts + 1] = ("hosts = { %s }"):format(table.concat(hosts, ", ")) end
    if o.network then parts[#parts + 1] = "network = " .. row_text(o.network) end
+   local between = {}
+   for i, row in ipairs(o.between or {}) do between[i] = row_text(row) end
+   if between[1] then
+      parts[#parts + 1] = ("between = { %s }"):format(table.concat(between, ", "))
+   end
    return ("ft.cluster { %s }"):format(table.concat(parts, ", "))
 end
 
@@ -226,6 +347,7 @@ function M.words(devices)
          row.latency_ns / 1e3, M.asks(row.eager_bytes))
    end
    if devices.network then add("network", devices.network) end
+   for _, row in ipairs(devices.between) do add(row.from .. " and " .. row.to, row) end
    for _, host in ipairs(keys(devices.hosts)) do add("in " .. host, devices.hosts[host]) end
    return ("links: %s; measured %s"):format(table.concat(parts, "; "),
       os.date("%Y-%m-%d %H:%M", devices.measured))

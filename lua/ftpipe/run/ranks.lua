@@ -114,12 +114,12 @@ local function serve_run(job)
 end
 
 --- Does what rank 0 says until the program ends.
-local function serve()
+local function serve(rank)
    core.sys.hold_interrupt(true)
    for job in core.ranks.hear do
       if job == links.JOB then
          core.ranks.reply()
-         core.ranks.measure(0)
+         links.take_part(rank)
       else
          serve_run(job)
       end
@@ -128,7 +128,8 @@ end
 
 --- Meets the other processes; those besides rank 0 serve.
 function M.join()
-   if core.ranks.open(core.version) > 0 then serve() end
+   local rank = core.ranks.open(core.version)
+   if rank > 0 then serve(rank) end
 end
 
 return M
