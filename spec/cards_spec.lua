@@ -4,6 +4,7 @@
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")
 
@@ -98,6 +99,30 @@ describe("a pipeline of cards", function()
       for step, loss in ipairs(one.losses) do
          assert.is_true(loss ~= whole.losses[step])
          assert.near(1, loss / whole.losses[step], 1e-2)
+      end
+   end)
+
+   it("computes the same when state moves to host memory and back", function()
+      local o = { family = "bert", devices = cards(2), stages = 4, clip = 0 }
+      local stays, moved = train(o), train(copy(o, { swap = "always", update = "device" }))
+      assert.is_true(moved.plan.volumes[1].bytes_out.activations > 0)
+      assert.same(stays.losses, moved.losses)
+      assert.same(stays.params, moved.params)
+   end)
+
+   it("says what gave the first number that is not finite, a batch after the fact", function()
+      for _, schedule in ipairs { "1f1b", "async" } do
+         local problem = files.failure(train, {
+            devices = cards(2), schedule = schedule, batch = 4, micro_batches = 2, steps = 3,
+            tied = false, dropout = 0,
+            plant = function(params) params["shared.weight"]:set(2, 3, 0 / 0) end,
+            edit = function(batch, number)
+               if number == 1 then batch.input_ids:set(3, 2, 1) end -- of no other row
+            end,
+         })
+         assert.equal("step 2: 'embedding' in encoder/embed (forward) gave nan from the parameter "
+            .. "'shared.weight', which is not finite; stage 0 of 2, micro-batch 1 of 2",
+            tostring(problem.message))
       end
    end)
 

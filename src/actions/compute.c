@@ -106,18 +106,26 @@ static const float *find_loss(const worker *w, const ft_action *a, const ft_prog
     return ft_place_address(bases, ft_program_place(program, b->loss));
 }
 
-/* Waits until the device has told what there is to know of the action; *loss gets an address in
- * host memory. */
-static ft_status hear(worker *w, const ft_program *program, const ft_bases *bases,
-                      const float **loss, ft_error *err)
+/* What there is to know of the action: `sent`, whether all that it sent is finite, on the CPU,
+ * whose work is done; other devices tell it later, or now if the run is attentive. */
+static ft_status find_out(worker *w, const ft_action *a, int bucket, const ft_program *program,
+                          const ft_bases *bases, bool sent, ft_error *err)
 {
-    if (*loss)
+    const float *loss = find_loss(w, a, program, bases);
+    if (w->findings && loss)
         FT_TRY(copy_on(w->compute, (ft_location){NULL, &w->findings->loss},
-                       at_device(w->run, w->device, *loss), sizeof **loss, err));
-    FT_TRY(w->executor->driver->finish(w->compute, err));
-    ft_program_judge(program, bases);
-    if (*loss) *loss = &w->findings->loss;
-    return FT_OK;
+                       at_device(w->run, w->device, loss), sizeof *loss, err));
+    if (w->findings && !w->run->attentive)
+        return hear_later(w, a, program, bases, loss != NULL, err);
+    if (w->findings) {
+        FT_TRY(w->executor->driver->finish(w->compute, err));
+        ft_program_judge(program, bases);
+        sent = w->findings->sent.finite;
+        if (loss) loss = &w->findings->loss;
+    }
+    if (loss) *loss_of(w->run, a->seat, a->batch, a->micro) = *loss;
+    if (sent && (!loss || isfinite(*loss)) && !bases->watch->node) return FT_OK;
+    return explain_failure(w, a, bucket, program, bases, err);
 }
 
 /* Copies the outputs of the seat to where the caller finds them. */
@@ -194,15 +202,8 @@ ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(ft_program_run(program, &bases, err));
     FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
     if (forward) FT_TRY(hand_out(w, a, bucket, program, &bases, err));
-    const float *loss = find_loss(w, a, program, &bases);
-    if (w->findings) {
-        FT_TRY(hear(w, program, &bases, &loss, err));
-        sent = w->findings->sent.finite;
-    }
-    if (loss) *loss_of(run, a->seat, a->batch, a->micro) = *loss;
+    FT_TRY(find_out(w, a, bucket, program, &bases, sent, err));
     ledger_work(w, water.work);
-    if (!sent || (loss && !isfinite(*loss)) || watch.node)
-        FT_TRY(explain_failure(w, a, bucket, program, &bases, err));
     vacate(w, bases.work, ft_program_work_bytes(program));
     if (a->kind != (int)seat->last) return FT_OK;
     vacate(w, bases.saved, ft_place_room(seat->slot_bytes));
@@ -213,9 +214,10 @@ ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
 ft_status do_forward(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(do_nodes(w, a, err));
-    if (w->run->plan->forward_only && ft_seat_is_last(&w->run->blueprint->seating, a))
-        return finish_batch(w, a, err);
-    return FT_OK;
+    if (!w->run->plan->forward_only || !ft_seat_is_last(&w->run->blueprint->seating, a))
+        return FT_OK;
+    FT_TRY(hear_rest(w, err));
+    return finish_batch(w, a, err);
 }
 
 /* A backward, or the half of one that adds to gradients. */

@@ -121,6 +121,15 @@ ft_status explain_failure(worker *w, const ft_action *a, int bucket, const ft_pr
     return FT_OK;
 }
 
+void note_found(worker *w, const ft_action *a, const ft_watch *found)
+{
+    if (is_overflow(w, a)) return;
+    w->run->seats[a->seat].spoiled = true;
+    if (!comes_first(w->run, a)) return;
+    ft_error failure = describe(w, a, found, NULL);
+    note_failure(w->run, a->batch, &failure, order_of(w->run, a));
+}
+
 void note_bad_sum(worker *w, const ft_action *a, int param)
 {
     const ft_blueprint *b = w->run->blueprint;

@@ -102,12 +102,12 @@ static int next_term(const ft_blueprint *b, const ft_seat_layout *seat, int i, i
     return t;
 }
 
-/* What looks have found, once the stream has finished: a parameter has one gap, whatever terms. */
+/* What looks have found: a parameter has one gap, whatever terms. */
 static ft_status hear_gaps(worker *w, const ft_action *a, double *sum, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
-    FT_TRY(w->executor->driver->finish(w->compute, err));
+    FT_TRY(hear_all(w, err));
     for (int i = 0; i < seat->n_params; i++) {
         const ft_param_layout *info = &b->params[seat->params[i].param];
         int t = next_term(b, seat, i, 0);

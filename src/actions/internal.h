@@ -5,6 +5,7 @@
 #include "actions/actions.h"
 #include "blueprint/states.h"
 #include "state/batches.h"
+#include "state/hearing.h"
 #include "state/late.h"
 #include "state/ledger.h"
 #include "state/remote.h"
@@ -55,10 +56,19 @@ ft_status note_steps(worker *w, const ft_action *update, ft_error *err);
 /* predict.c: action P. */
 ft_status do_predict(worker *w, const ft_action *action, ft_error *err);
 
+/* hear.c: the worker's findings are to be heard later, and those of the next action are others;
+ * waits for the device and hears all; where something was not heard. */
+ft_status hear_later(worker *w, const ft_action *action, const ft_program *program,
+                     const ft_bases *bases, bool makes_loss, ft_error *err);
+ft_status hear_all(worker *w, ft_error *err);
+ft_status hear_rest(worker *w, ft_error *err);
+
 /* finite.c: finds the node that gave the first number that is not finite, and notes it for the
  * batch. The action was executed, and what it received is in place still. */
 ft_status explain_failure(worker *w, const ft_action *action, int bucket, const ft_program *program,
                           const ft_bases *bases, ft_error *err);
+/* Notes what was found of an action without looking further, for who hears it later. */
+void note_found(worker *w, const ft_action *action, const ft_watch *found);
 /* Notes a parameter whose gradient terms are finite, but not their sum. */
 void note_bad_sum(worker *w, const ft_action *action, int param);
 /* Whether the seat may update: it, or with a synchronous schedule every seat, has seen nothing

@@ -61,13 +61,20 @@ static void touches_batch(ft_plain_work *work, const norming *s, bool taken)
             touches(work, &s->batch[p], sizeof *s->batch, false);
 }
 
+/* Of devices that run ahead the workers fill in the cells, when they hear of sums: no stream is to
+ * be waited for. */
+static ft_status compute_cells(const worker *w, ft_plain_work *work, ft_error *err)
+{
+    return w->findings ? work->run(work->arg, err) : compute(w, work, err);
+}
+
 ft_status do_take_norms(worker *w, const ft_action *a, ft_error *err)
 {
     norming s = norms_for(w->run, a);
     ft_plain_work work = {.run = take_norms, .arg = &s};
     touches(&work, s.taken, s.blueprint->n_params * (int64_t)sizeof *s.taken, true);
     touches_batch(&work, &s, true);
-    return compute(w, &work, err);
+    return compute_cells(w, &work, err);
 }
 
 /* In the order of the parameters, whatever seats they are in. */
@@ -93,7 +100,7 @@ ft_status global_norm(const worker *w, const ft_action *update, double *out, ft_
     bool takes = b->seats[update->seat].n_in_edges[FT_ACT_TAKE_NORMS] > 0;
     touches(&work, takes ? s.taken : s.batch, bytes, false);
     if (takes) touches_batch(&work, &s, false);
-    if (b->norms) FT_TRY(compute(w, &work, err));
+    if (b->norms) FT_TRY(compute_cells(w, &work, err));
     *out = s.norm;
     return FT_OK;
 }

@@ -196,14 +196,14 @@ static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
                                      err);
 }
 
-/* What the looks at sums have found, once the stream has finished. */
+/* What the looks at sums have found, and at what was summed. */
 static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
     const seat_state *state = &w->run->seats[a->seat];
     norm_cell *norms = norms_of(w->run, a->batch);
-    FT_TRY(w->executor->driver->finish(w->compute, err));
+    FT_TRY(hear_all(w, err));
     for (int i = 0; i < seat->n_params; i++) {
         int p = seat->params[i].param;
         const ft_param_layout *info = &b->params[p];
@@ -394,6 +394,7 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
     double norm, clip = b->options.clip, loss_scale = batch_of(w->run, a->batch)->loss_scale;
+    FT_TRY(hear_rest(w, err));
     FT_TRY(global_norm(w, a, &norm, err));
     norm /= loss_scale;
     float scale = clip > 0 && norm > clip ? (float)(clip / (norm + 1e-6)) : 1.0f;

@@ -10,6 +10,7 @@
 #include "ranks/ranks.h"
 #include "state/batches.h"
 #include "state/guard.h"
+#include "state/hearing.h"
 #include "state/late.h"
 #include "state/ledger.h"
 #include "state/remote.h"
@@ -42,6 +43,15 @@ static inline int edge_of_plan(const ft_run *run, int e)
  * is without. Of a run. */
 void tell_work(void *run, char out[FT_AT_WORDS]);
 void tell_rest(void *run, char out[FT_AT_WORDS]);
+
+/* leg.c: a leg of the devices here; what is there of it when its workers are gone. */
+ft_status begin_leg(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
+                    ft_error *err);
+ft_status close_leg(ft_run *run, ft_error *err);
+
+/* again.c: of a batch that has failed by numbers that are not finite, in a leg that was stopped:
+ * where devices ran ahead, the run's error becomes what gave the first of them. */
+void look_closer(ft_run *run, int64_t batch);
 
 /* save.c: FT_INVALID for what is neither a parameter of the run nor a part of its state. */
 ft_status check_saved(const ft_run *run, const ft_saved *saved, ft_error *err);

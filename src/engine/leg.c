@@ -101,6 +101,7 @@ static void reset(ft_run *run)
         atomic_store(&w->busy_ns, 0);
         atomic_store(&w->since_ns, now);
         w->wait = FT_WAIT_NOTHING;
+        if (w->hearing) hearing_begin(w);
     }
     run->fed = run->taken = 0;
     atomic_store(&run->n_batches, run->plan->n_batches);
@@ -141,8 +142,8 @@ static void unwatch_world(ft_run *run)
     ft_world_on_ask(run->world, tell_rest, run);
 }
 
-static ft_status begin_here(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
-                            ft_error *err)
+ft_status begin_leg(ft_run *run, const ft_plan *plan, int64_t first_step, bool threaded,
+                    ft_error *err)
 {
     run->plan = plan;
     run->first_step = first_step;
@@ -172,7 +173,7 @@ ft_status ft_run_begin(ft_run *run, const ft_plan *plan, int64_t first_step, boo
 {
     FT_TRY(check_begin(run, plan, threaded, err));
     if (leads(run)) FT_TRY(ranks_begin(run, plan->n_batches, first_step, err));
-    ft_status status = begin_here(run, plan, first_step, threaded, err);
+    ft_status status = begin_leg(run, plan, first_step, threaded, err);
     if (status == FT_OK || !leads(run)) return status;
     ranks_say_end(run, false);
     ranks_hear_end(run, NULL);
@@ -282,6 +283,7 @@ ft_status ft_run_next(ft_run *run, ft_result *out, int64_t timeout_ns, ft_error 
     ft_status found = batch->failure.status;
     if (found != FT_OK && found != FT_CANCELLED) { /* by every seat's doing: nobody writes more */
         run_fail(run, &batch->failure);
+        look_closer(run, run->taken);
         return first_failure(run, err);
     }
     FT_TRY(unload_batch(run, err));
@@ -386,6 +388,17 @@ static void gather_events(ft_run *run)
         }
 }
 
+ft_status close_leg(ft_run *run, ft_error *err)
+{
+    ft_status finished = finish_streams(run, err);
+    ft_status back = units_end(run, finished == FT_OK ? err : NULL);
+    swaps_end(run);
+    copies_close(run);
+    run->active = false;
+    versions_end(run);
+    return finished == FT_OK ? back : finished;
+}
+
 ft_status ft_run_end(ft_run *run, ft_error *err)
 {
     if (!run->active) return FT_OK;
@@ -406,13 +419,7 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
         ft_status heard = ranks_hear_end(run, complete && status == FT_OK ? err : NULL);
         if (status == FT_OK && complete) status = heard;
     }
-    ft_error *told = complete && status == FT_OK ? err : NULL;
-    ft_status finished = finish_streams(run, told), back = units_end(run, told);
-    if (finished == FT_OK) finished = back;
-    swaps_end(run);
-    copies_close(run);
-    run->active = false;
-    versions_end(run);
+    ft_status finished = close_leg(run, complete && status == FT_OK ? err : NULL);
     gather_events(run);
     if (status == FT_OK && complete) status = first_failure(run, err);
     if (status == FT_OK && complete) status = finished;

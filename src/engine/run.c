@@ -80,30 +80,13 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     return FT_OK;
 }
 
-static int64_t findings_bytes(const ft_blueprint *b)
-{
-    return (int64_t)sizeof(findings) + b->n_terms * (int64_t)sizeof(ft_look);
-}
-
-static ft_status open_findings(worker *w, ft_error *err)
-{
-    void *memory = NULL;
-    const ft_executor *x = w->executor;
-    if (!x || !ft_steps_of(w->compute)) return FT_OK;
-    FT_TRY(
-        x->driver->alloc(w->executor, FT_OF_HOST, findings_bytes(w->run->blueprint), &memory, err));
-    w->findings = memory;
-    return FT_OK;
-}
-
 static void close_device(worker *w)
 {
     if (!w->executor) return;
     const ft_driver *driver = w->executor->driver;
     if (w->compute) driver->close_stream(w->compute);
     if (w->block) driver->release(w->executor, FT_OF_DEVICE, w->block, w->block_bytes);
-    if (w->findings)
-        driver->release(w->executor, FT_OF_HOST, w->findings, findings_bytes(w->run->blueprint));
+    hearing_close(w);
     driver->close(w->executor);
 }
 
@@ -118,6 +101,7 @@ static void borrow_block(ft_run *run, int d)
     w->compute = lender->compute;
     w->team = lender->team;
     w->findings = lender->findings;
+    w->hearing = lender->hearing;
     w->block = lender->block;
     w->block_bytes = lender->block_bytes;
     w->live = lender->live;
@@ -265,7 +249,7 @@ static ft_status build(ft_run *run, const ft_blueprint *b, ft_error *err)
             continue;
         }
         FT_TRY(allocate_block(run, d, err));
-        FT_TRY(open_findings(&run->workers[d], err));
+        FT_TRY(hearing_open(&run->workers[d], err));
     }
     for (int s = 0; s < b->seating.n_seats; s++) {
         FT_TRY(point_seat(run, s, err));

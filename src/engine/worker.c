@@ -34,7 +34,15 @@ static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_
     atomic_store_explicit(&w->n_events[stream], n + 1, memory_order_release);
     if (computes) w->wait = FT_WAIT_NOTHING;
     atomic_store_explicit(&w->since_ns, end, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->busy_ns, end - start, memory_order_relaxed);
+    if (!computes || !w->clocks[stream]) /* else its clock knows */
+        atomic_fetch_add_explicit(&w->busy_ns, end - start, memory_order_relaxed);
+}
+
+/* Whether what the action computes goes on when the worker has given it to its device. Copies have
+ * clocks around them where they are made. */
+static bool has_clock(const worker *w, const ft_action *a)
+{
+    return ft_action_stream(a->kind) == FT_STREAM_COMPUTE && w->clocks[FT_STREAM_COMPUTE];
 }
 
 static void pass_action(worker *w)
@@ -75,7 +83,9 @@ static ft_status step(worker *w, const ft_action *a, ft_error *err)
     if (status == FT_OK) status = swaps_wait(w, a, err);
     if (status == FT_OK) status = begin_edges(w, a, err);
     int64_t start = ft_now_ns();
+    if (status == FT_OK && has_clock(w, a)) status = clock_begins(w, a, err);
     if (status == FT_OK) status = execute_action(w, a, err);
+    if (status == FT_OK && has_clock(w, a)) status = clock_ends(w, a, err);
     if (status == FT_OK) status = ledger_end(w, a, err); /* before others hear of it */
     if (status == FT_OK) status = end_edges(w, a, err);
     if (status != FT_OK) return fail_at(w, a, status, err);

@@ -1,42 +1,36 @@
-/* state/clock.c - when copies really began and ended.
+/* state/clock.c - when what was given to streams really began and ended.
  *
- * A worker gives a copy to a stream and goes on, so what it sees of the copy is when it did that.
- * Events of the device stand around the newest copies of each stream; their times are noted when
- * their place is needed again, and when the leg has ended. */
+ * A worker gives a copy to a stream, or work to a device that runs ahead, and goes on, so what it
+ * sees of that is when it gave it. Events of the device stand around the newest actions of each
+ * such stream; their times are noted when they have passed, at the latest when their place is
+ * needed again or the leg has ended. */
 #include "base/alloc.h"
 #include "state/run.h"
 
-static ft_stream stream_at(int way)
+static int64_t events_of(const worker *w, ft_stream stream)
 {
-    return way ? FT_STREAM_OUT : FT_STREAM_IN;
+    return atomic_load_explicit(&w->n_events[stream], memory_order_relaxed);
 }
 
-static int way_of(const ft_action *a)
-{
-    return ft_action_stream(a->kind) == FT_STREAM_OUT;
-}
-
-ft_status clocks_open(worker *w, ft_error *err)
+ft_status clock_open(worker *w, ft_stream stream, ft_error *err)
 {
     const ft_driver *driver = w->executor->driver;
-    for (int way = 0; way < 2; way++) {
-        copy_clock *c = w->clocks[way] = ft_alloc(sizeof *c);
-        if (!c) return ft_fail(err, FT_NOMEM, "engine: no memory for the times of copies");
-        for (int i = 0; i < CLOCKED; i++) {
-            FT_TRY(driver->open_event(&c->begun[i], w->executor, err));
-            FT_TRY(driver->open_event(&c->ended[i], w->executor, err));
-        }
+    stream_clock *c = w->clocks[stream] = ft_alloc(sizeof *c);
+    if (!c) return ft_fail(err, FT_NOMEM, "engine: no memory for the times of actions");
+    for (int i = 0; i < CLOCKED; i++) {
+        FT_TRY(driver->open_event(&c->begun[i], w->executor, err));
+        FT_TRY(driver->open_event(&c->ended[i], w->executor, err));
     }
     return FT_OK;
 }
 
-/* Gives the n-th event of a stream in the leg, whose copy has ended, its times. One that copied
- * nothing has those of who submitted it; none begins before the one before it has ended. */
-static ft_status note(const worker *w, int way, int64_t n, ft_error *err)
+/* Gives the n-th event of a stream in the leg, which has ended, its times. One for which nothing
+ * was given has those of who submitted it; none begins before the one before it has ended. */
+static ft_status note(worker *w, ft_stream stream, int64_t n, ft_error *err)
 {
     const ft_driver *driver = w->executor->driver;
-    copy_clock *c = w->clocks[way];
-    ft_event *e = &w->events[stream_at(way)][n];
+    stream_clock *c = w->clocks[stream];
+    ft_event *e = &w->events[stream][n];
     int i = (int)(n % CLOCKED);
     if (c->runs[i]) {
         c->runs[i] = false;
@@ -46,39 +40,62 @@ static ft_status note(const worker *w, int way, int64_t n, ft_error *err)
     }
     if (n && e->start_ns < e[-1].end_ns) e->start_ns = e[-1].end_ns;
     if (e->end_ns < e->start_ns) e->end_ns = e->start_ns;
+    if (stream == FT_STREAM_COMPUTE)
+        atomic_fetch_add_explicit(&w->busy_ns, e->end_ns - e->start_ns, memory_order_relaxed);
     return FT_OK;
+}
+
+/* Notes those before number `least`, and as many behind as have passed. */
+static ft_status catch_up(worker *w, ft_stream stream, int64_t least, ft_error *err)
+{
+    const ft_driver *driver = w->executor->driver;
+    stream_clock *c = w->clocks[stream];
+    for (int64_t end = events_of(w, stream); c->noted < end; c->noted++) {
+        int i = (int)(c->noted % CLOCKED);
+        bool passed = !c->runs[i] || driver->passed_ns(c->ended[i]) >= 0;
+        if (!passed && c->noted >= least) return FT_OK;
+        FT_TRY(note(w, stream, c->noted, err));
+    }
+    return FT_OK;
+}
+
+void clock_looks(worker *w, ft_stream stream)
+{
+    if (w->clocks[stream]) (void)catch_up(w, stream, 0, NULL);
+}
+
+static void close_clock(worker *w, ft_stream stream)
+{
+    const ft_driver *driver = w->executor->driver;
+    stream_clock *c = w->clocks[stream];
+    for (; c->noted < events_of(w, stream); c->noted++)
+        (void)note(w, stream, c->noted, NULL); /* of a device that fails, whose leg says so */
+    for (int i = 0; i < CLOCKED; i++) {
+        if (c->begun[i]) driver->close_event(c->begun[i]);
+        if (c->ended[i]) driver->close_event(c->ended[i]);
+    }
+    ft_free(c);
+    w->clocks[stream] = NULL;
 }
 
 void clocks_close(worker *w)
 {
-    const ft_driver *driver = w->executor->driver;
-    for (int way = 0; way < 2; way++) {
-        copy_clock *c = w->clocks[way];
-        if (!c) continue;
-        int64_t end = atomic_load(&w->n_events[stream_at(way)]);
-        for (int64_t n = end > CLOCKED ? end - CLOCKED : 0; n < end; n++)
-            (void)note(w, way, n, NULL); /* of a device that fails, whose leg says so */
-        for (int i = 0; i < CLOCKED; i++) {
-            if (c->begun[i]) driver->close_event(c->begun[i]);
-            if (c->ended[i]) driver->close_event(c->ended[i]);
-        }
-        ft_free(c);
-        w->clocks[way] = NULL;
-    }
+    for (int k = 0; k < FT_STREAM_COUNT; k++)
+        if (w->clocks[k]) close_clock(w, (ft_stream)k);
 }
 
-ft_status copy_begins(worker *w, const ft_action *a, ft_error *err)
+ft_status clock_begins(worker *w, const ft_action *a, ft_error *err)
 {
-    int way = way_of(a);
-    int64_t n = atomic_load_explicit(&w->n_events[stream_at(way)], memory_order_relaxed);
-    if (n >= CLOCKED) FT_TRY(note(w, way, n - CLOCKED, err));
-    return w->executor->driver->record(stream_of(w, a), w->clocks[way]->begun[n % CLOCKED], err);
+    ft_stream stream = ft_action_stream(a->kind);
+    int64_t n = events_of(w, stream);
+    FT_TRY(catch_up(w, stream, n - CLOCKED + 1, err));
+    return w->executor->driver->record(stream_of(w, a), w->clocks[stream]->begun[n % CLOCKED], err);
 }
 
-ft_status copy_ends(worker *w, const ft_action *a, ft_error *err)
+ft_status clock_ends(worker *w, const ft_action *a, ft_error *err)
 {
-    int way = way_of(a);
-    int64_t n = atomic_load_explicit(&w->n_events[stream_at(way)], memory_order_relaxed);
-    w->clocks[way]->runs[n % CLOCKED] = true;
-    return w->executor->driver->record(stream_of(w, a), w->clocks[way]->ended[n % CLOCKED], err);
+    ft_stream stream = ft_action_stream(a->kind);
+    int64_t n = events_of(w, stream);
+    w->clocks[stream]->runs[n % CLOCKED] = true;
+    return w->executor->driver->record(stream_of(w, a), w->clocks[stream]->ended[n % CLOCKED], err);
 }

@@ -102,11 +102,13 @@ ft_status copies_open(ft_run *run, ft_error *err)
         worker *w = &run->workers[d];
         if (!is_here(run, d)) continue;
         const ft_device_plan *lists = &run->plan->devices[d];
+        if (w->findings) FT_TRY(clock_open(w, FT_STREAM_COMPUTE, err));
         if (!copies(&lists->warmup) && !copies(&lists->body) && !copies(&lists->drain)) continue;
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
             FT_TRY(
                 w->executor->driver->open_stream(&w->copies[i], w->executor, FT_FOR_COPIES, err));
-        FT_TRY(clocks_open(w, err));
+            FT_TRY(clock_open(w, i ? FT_STREAM_OUT : FT_STREAM_IN, err));
+        }
     }
     return FT_OK;
 }
@@ -131,11 +133,22 @@ ft_device_stream *stream_of(const worker *w, const ft_action *a)
 
 /* -- orders ------------------------------------------------------------------------------------ */
 
-ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, ft_error *err)
+/* The stream waits for the event; where it computes, and the event is not over yet, notes what it
+ * waits for. */
+static ft_status wait_for(worker *w, ft_device_stream *stream, ft_device_event *event, ft_wait what,
+                          int edge, ft_error *err)
 {
     const ft_driver *driver = stream->executor->driver;
-    if (stream == w->compute && driver->passed_ns(event) < 0) w->wait = FT_WAIT_COPY;
+    if (stream == w->compute && driver->passed_ns(event) < 0) {
+        w->wait = (uint8_t)what;
+        w->wait_edge = edge;
+    }
     return driver->wait(stream, event, err);
+}
+
+ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, ft_error *err)
+{
+    return wait_for(w, stream, event, FT_WAIT_COPY, -1, err);
 }
 
 static ft_status record_on(ft_device_stream *stream, ft_device_event *event, ft_error *err)
@@ -203,7 +216,9 @@ static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_
     const ft_cargo *c = &w->run->blueprint->cargoes[at.edge];
     int n = c->rows[at.row].n;
     ft_device_event *empty = slots_row(w->run, at)->empty[index % n]; /* NULL: a credit came */
-    if (index >= n && empty) FT_TRY(wait_on(w, stream, empty, err));
+    bool copied = at.row == FT_ROW_MADE || c->rows[FT_ROW_USED].n;    /* out of it */
+    ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_SLOT;
+    if (index >= n && empty) FT_TRY(wait_for(w, stream, empty, what, c->edge, err));
     if (c->slot_bytes)
         w->executor->driver->occupy(stream, row_place(w->run, at, a), ft_place_room(c->slot_bytes));
     return FT_OK;
@@ -215,12 +230,15 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     ft_row_end at;
     if (b->seats[a->seat].nodes[a->kind] && b->blocks[w->device].batch_slot_bytes)
-        FT_TRY(wait_on(w, w->compute, w->fed[a->batch % b->batch_slots], err));
+        FT_TRY(wait_for(w, w->compute, w->fed[a->batch % b->batch_slots], FT_WAIT_BATCH, -1, err));
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];
+        const ft_cargo *c = &b->cargoes[at.edge];
         int64_t index = ft_blueprint_slot_index(b, at.edge, a);
-        ft_device_event *full = row->full[index % row->slots.n]; /* NULL: a message came */
-        if (full) FT_TRY(wait_on(w, stream_of(w, a), full, err));
+        ft_device_event *full = row->full[index % row->slots.n];       /* NULL: a message came */
+        bool copied = at.row == FT_ROW_USED || c->rows[FT_ROW_MADE].n; /* into it */
+        ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_DATA;
+        if (full) FT_TRY(wait_for(w, stream_of(w, a), full, what, c->edge, err));
     }
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) FT_TRY(begin_filling(w, a, at, err));
     return FT_OK;
@@ -281,11 +299,11 @@ ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
     ft_blueprint_takes(b, a, 0, &from);
     ft_blueprint_fills(b, a, 0, &to);
     if (!c->bytes[bucket]) return FT_OK;
-    FT_TRY(copy_begins(w, a, err));
+    FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_on(stream_of(w, a), at_device(run, c->rows[to.row].device, row_place(run, to, a)),
                    at_device(run, c->rows[from.row].device, row_place(run, from, a)),
                    c->bytes[bucket], err));
-    return copy_ends(w, a, err);
+    return clock_ends(w, a, err);
 }
 
 /* -- batches ----------------------------------------------------------------------------------- */

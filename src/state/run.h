@@ -103,13 +103,6 @@ enum {
     LIVE_ROWS
 };
 
-/* What a device that has steps of its own (optim.h) tells of its work, in its host memory. */
-typedef struct findings {
-    ft_look any, sent; /* of one tensor; of all that an action sends */
-    float loss;
-    ft_look terms[]; /* by gradient term */
-} findings;
-
 /* Copies in host memory of what such a device holds, for who looks at it between legs. */
 typedef struct mirror {
     char *param, *state; /* NULL: nobody asked */
@@ -118,12 +111,13 @@ typedef struct mirror {
 
 enum { CLOCKED = 64 };
 
-/* When the copies that were given to a stream last really began and ended: who gives them to it is
- * ahead of that. The n-th of a leg is at n modulo CLOCKED. */
-typedef struct copy_clock {
+/* When what was given to a stream last really began and ended: who gives it is ahead of that. The
+ * n-th of a leg is at n modulo CLOCKED. */
+typedef struct stream_clock {
     ft_device_event *begun[CLOCKED], *ended[CLOCKED];
     bool runs[CLOCKED]; /* until its times are noted */
-} copy_clock;
+    int64_t noted;      /* events that have theirs */
+} stream_clock;
 
 typedef struct worker {
     ft_run *run;
@@ -132,13 +126,14 @@ typedef struct worker {
     bool started;
     ft_executor *executor;
     ft_device_stream *compute;
-    ft_device_stream *copies[2]; /* in and out, in a leg that has such actions */
-    copy_clock *clocks[2];       /* of these */
-    ft_device_stream *feeder;    /* of the thread that runs the leg: batches in, outputs out */
-    ft_device_event **fed;       /* by ring slot: what is read here of the batch has come */
+    ft_device_stream *copies[2];           /* in and out, in a leg that has such actions */
+    stream_clock *clocks[FT_STREAM_COUNT]; /* of what is not done when the worker goes on */
+    ft_device_stream *feeder; /* of the thread that runs the leg: batches in, outputs out */
+    ft_device_event **fed;    /* by ring slot: what is read here of the batch has come */
     pool fed_slots;
-    ft_team *team;      /* the executor's */
-    findings *findings; /* NULL: the CPU's functions do all */
+    ft_team *team;             /* the executor's */
+    struct findings *findings; /* state/hearing.h; NULL: the CPU's functions do all */
+    struct hearing *hearing;   /* with findings */
     char *block;
     int64_t block_bytes;
     int64_t length, position;          /* of the device's list */
@@ -189,7 +184,8 @@ struct ft_run {
     /* one leg */
     const ft_plan *plan;
     bool active, threaded;
-    bool lost; /* a worker does not come back: nothing of the run may be freed */
+    bool attentive; /* devices do not run ahead: each action is heard when it was given */
+    bool lost;      /* a worker does not come back: nothing of the run may be freed */
     int64_t first_step, start_ns;
     int64_t fed, taken;
     _Atomic int64_t n_batches; /* that happen: the plan's, or fewer once drained */
@@ -220,12 +216,14 @@ void moves_close(ft_run *run);
 /* Around a leg: streams for copies, on devices whose lists have some. */
 ft_status copies_open(ft_run *run, ft_error *err);
 void copies_close(ft_run *run);
-/* clock.c: around these, and around what is given to the stream of an action for a copy. Closing
- * gives the events of the leg the times of copies, which have ended. */
-ft_status clocks_open(worker *w, ft_error *err);
+/* clock.c: around these, for a stream; around what is given to the stream of an action that has a
+ * clock. Its event gets the times when that has ended: now, if it has; all have when clocks close.
+ */
+ft_status clock_open(worker *w, ft_stream stream, ft_error *err);
 void clocks_close(worker *w);
-ft_status copy_begins(worker *w, const ft_action *action, ft_error *err);
-ft_status copy_ends(worker *w, const ft_action *action, ft_error *err);
+ft_status clock_begins(worker *w, const ft_action *action, ft_error *err);
+ft_status clock_ends(worker *w, const ft_action *action, ft_error *err);
+void clock_looks(worker *w, ft_stream stream);
 /* The stream of the device that an action runs on. */
 ft_device_stream *stream_of(const worker *w, const ft_action *action);
 /* The stream waits for the event; where it computes and a copy is not over yet, notes that. */

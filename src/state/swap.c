@@ -141,9 +141,9 @@ static ft_status micro_goes(worker *w, const ft_action *a, ft_error *err)
     ft_device_stream *stream = stream_of(w, a);
     const ft_location device = {w->executor, activations_at(w->run, a)}, host = {NULL, m->home};
     FT_TRY(begin_move(w, m, stream, err));
-    FT_TRY(copy_begins(w, a, err));
+    FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_on(stream, host, device, room_of(w, a), err));
-    FT_TRY(copy_ends(w, a, err));
+    FT_TRY(clock_ends(w, a, err));
     w->executor->driver->vacate(stream, device.address, room_of(w, a));
     FT_TRY(room_leave(w, m->stay, stream, err));
     return end_move(m, stream, err);
@@ -158,9 +158,9 @@ static ft_status micro_comes(worker *w, const ft_action *a, ft_error *err)
     m->stay = a->stay;
     const ft_location device = {w->executor, activations_at(w->run, a)}, host = {NULL, m->home};
     w->executor->driver->occupy(stream, device.address, room_of(w, a));
-    FT_TRY(copy_begins(w, a, err));
+    FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_on(stream, device, host, room_of(w, a), err));
-    FT_TRY(copy_ends(w, a, err));
+    FT_TRY(clock_ends(w, a, err));
     return end_move(m, stream, err);
 }
 

@@ -328,9 +328,9 @@ ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(mark(w, u, stream, err));
     FT_TRY(room_wait(w, a->stay, stream, err));
     arrive(w, u, a->stay);
-    FT_TRY(copy_begins(w, a, err));
+    FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_unit(w, u, stream, false, err));
-    FT_TRY(copy_ends(w, a, err));
+    FT_TRY(clock_ends(w, a, err));
     u->is_coming = true;
     return w->executor->driver->record(stream, u->came, err);
 }
@@ -342,9 +342,9 @@ ft_status unit_goes(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(mark(w, u, stream, err));
     if (u->is_coming) FT_TRY(w->executor->driver->wait(stream, u->came, err));
     u->is_coming = false;
-    FT_TRY(copy_begins(w, a, err));
+    FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_unit(w, u, stream, true, err));
-    FT_TRY(copy_ends(w, a, err));
+    FT_TRY(clock_ends(w, a, err));
     leave(w, u);
     return room_leave(w, u->stay, stream, err);
 }

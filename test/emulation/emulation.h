@@ -15,19 +15,20 @@
 typedef enum { LIBRARY_WHOLE, LIBRARY_EMPTY, LIBRARY_ABSENT } emulated_library;
 
 typedef struct emulation {
-    atomic_uint seed;      /* of the order of threads and blocks, and of pauses; 0: in order */
-    atomic_long calls;     /* of functions of the library that can fail */
-    atomic_long fail_at;   /* call number that fails, counted from 1; 0: none */
-    atomic_int fail_with;  /* what it answers */
-    atomic_long launches;  /* of kernels, those that are captured too */
-    atomic_long graphs;    /* that were launched */
-    atomic_int no_graphs;  /* what making one answers; 0: it is made */
-    atomic_long products;  /* that cuBLASLt was given */
-    atomic_int library;    /* emulated_library */
-    atomic_int capability; /* of cards: 80 is 8.0 */
-    atomic_long waits;     /* for events, by streams */
-    atomic_long drop_at;   /* of those, the one that is left out, counted from 1; 0: none */
-    atomic_long open;      /* contexts, streams, events, modules, blocks of memory */
+    atomic_uint seed;       /* of the order of threads and blocks, and of pauses; 0: in order */
+    atomic_long calls;      /* of functions of the library that can fail */
+    atomic_long fail_at;    /* call number that fails, counted from 1; 0: none */
+    atomic_int fail_with;   /* what it answers */
+    atomic_long launches;   /* of kernels, those that are captured too */
+    atomic_long graphs;     /* that were launched */
+    atomic_int no_graphs;   /* what making one answers; 0: it is made */
+    atomic_long products;   /* that cuBLASLt was given */
+    atomic_int library;     /* emulated_library */
+    atomic_int capability;  /* of cards: 80 is 8.0 */
+    atomic_long waits;      /* for events, by streams */
+    atomic_long drop_at;    /* of those, the one that is left out, counted from 1; 0: none */
+    atomic_long host_waits; /* by who gives work, for streams that were made and events of them */
+    atomic_long open;       /* contexts, streams, events, modules, blocks of memory */
 } emulation;
 
 extern emulation emulated;

@@ -40,6 +40,7 @@ static struct cu_function functions[] = {
 struct cu_event {
     cu_context context;
     long submitted, passed; /* records */
+    bool of_stream;         /* the newest is of one that was made */
     int64_t ns;
 };
 
@@ -63,9 +64,12 @@ static int n_contexts;
  * answers. */
 static void tell(void)
 {
-    fprintf(stderr, "emulated: %ld calls, %ld things left open, %ld launches, %ld graphs\n",
+    fprintf(stderr,
+            "emulated: %ld calls, %ld things left open, %ld launches, %ld graphs, %ld waits of the "
+            "host\n",
             atomic_load(&emulated.calls), atomic_load(&emulated.open),
-            atomic_load(&emulated.launches), atomic_load(&emulated.graphs));
+            atomic_load(&emulated.launches), atomic_load(&emulated.graphs),
+            atomic_load(&emulated.host_waits));
 }
 
 static __attribute__((constructor)) void read_environment(void)
@@ -381,6 +385,7 @@ static int stream_finish(cu_stream s)
 {
     int outside = emu_outside(), answer = emu_begin();
     if (outside) return outside;
+    if (s) atomic_fetch_add(&emulated.host_waits, 1);
     if (!s) s = default_stream;
     pthread_mutex_lock(&lock);
     while (s->done < s->submitted) pthread_cond_wait(&changed, &lock);
@@ -468,6 +473,7 @@ static int event_record(cu_event event, cu_stream s)
 {
     BEGIN_OUTSIDE();
     if (event->context != (s ? s->context : current)) return OTHER_CONTEXT;
+    event->of_stream = s;
     submit(s ? s : default_stream, &(item){.kind = DO_RECORD, .event = event});
     return 0;
 }
@@ -496,6 +502,7 @@ static int event_finish(cu_event event)
 {
     int outside = emu_outside(), answer = emu_begin();
     if (outside) return outside;
+    if (event->of_stream) atomic_fetch_add(&emulated.host_waits, 1);
     pthread_mutex_lock(&lock);
     long number = event->submitted;
     while (event->passed < number) pthread_cond_wait(&changed, &lock);
