@@ -4,6 +4,7 @@ local assert_judged = require("spec.support.judged")
 local with = require("ftpipe.base.copy")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
+local traffic = require("spec.support.traffic")
 
 --- Plans and runs of a family, short ones.
 local function options_of(family, changes)
@@ -197,6 +198,12 @@ describe("2bw", function()
    end
 end)
 
+--- Bytes of the hidden states of a micro-batch of the longest examples, which pass between stages.
+local function hidden_bytes(plan)
+   local o = plan.options
+   return 4 * o.batch / o.micro_batches * o.buckets[#o.buckets] * o.model.raw.hidden_size
+end
+
 --- Moves that a run has executed, by letter.
 local function executed(run)
    local total = { L = 0, O = 0, D = 0 }
@@ -270,7 +277,29 @@ describe("packs", function()
             assert.is_nil(moves.optimizer)
             assert.equal(2 * (R - last - 1) * M, moves.activations or 0)
             assert.same(total, executed(run))
+            traffic.assert_copied(run)
          end
+      end
+   end)
+
+   it("send others what passes between packs, and nothing of a pack", function()
+      local R, M = 6, 4
+      for _, packs in ipairs { "2/2", "3/3", "3/1", "1/2" } do
+         local run = pipeline.train(options_of("bert", {
+            stages = R, devices = "cpu:2", packs = packs, swap = "task", update = "host",
+            batch = M, micro_batches = M, steps = 2, longest = true,
+         }))
+         local forward, backward = packs:match("(%d)/(%d)")
+         local turn, ends = math.max(forward, backward), 0
+         for a, b, bytes in run.plan:text():gmatch("\nedge F(%d)>F(%d) bytes (%d+)") do
+            local stays = math.floor(a / turn) == math.floor(b / turn)
+            ends = ends + (stays and 0 or bytes)
+         end
+         assert.is_true(ends >= (R / turn - 1) * hidden_bytes(run.plan))
+         traffic.assert_sent(run)
+         traffic.assert_copied(run)
+         assert.equal(2 * M * ends, traffic.sent(run, "forward"))
+         assert.equal(2 * M * ends, traffic.sent(run, "backward"))
       end
    end)
 
@@ -306,11 +335,13 @@ describe("packs", function()
    end)
 end)
 
---- What the replicas of stages send each other in a batch.
-local function exchanged(plan)
+--- Bytes of all parameters.
+local function parameter_bytes(plan)
    local bytes = 0
-   for _, edge in ipairs(plan.blueprint:transfers()) do
-      if edge.from == edge.to then bytes = bytes + edge.bytes end
+   for _, param in ipairs(plan.graphs[1]:params()) do
+      local count = 4
+      for _, n in ipairs(param.dims) do count = count * n end
+      bytes = bytes + count
    end
    return bytes
 end
@@ -319,16 +350,21 @@ describe("Harmony's table of volumes", function()
    local R = 4
    -- where stages of pipelines begin: a cut by time is another one for other micro-batches
    local CUTS = { "encoder/block.0/ff", "encoder/block.1/ff", "encoder/block.2/ff" }
-   -- schedule, --swap, how often W, dW, K and X of a layer are copied
+   -- Stages take turns on devices, so that every boundary is one between devices; where a device
+   -- has its layers behind each other there are N - 1, as of stages one for each device.
+   local function sends(N) return N > 1 and R - 1 or 0 end
+   -- schedule, --swap, how often W, dW, K and X of a layer are copied, and Y and dX sent
    local systems = {
-      { "1f1b", "lms", function(_, M) return 4 * M + 2, 2 * M + 2, 2, 2 * M end },
-      { "gpipe", "clean", function(_, M) return 2 * M + 2, 2 * M, 2, 2 * M end },
-      { "harmony-pp", "task", function(_, M) return 3, 0, 2, 2 * M end },
+      { "1f1b", "lms", function(N, M) return 4 * M + 2, 2 * M + 2, 2, 2 * M, sends(N) * M end },
+      { "gpipe", "clean", function(N, M) return 2 * M + 2, 2 * M, 2, 2 * M, sends(N) * M end },
+      { "harmony-pp", "task", function(N, M) return 3, 0, 2, 2 * M, sends(N) * M end },
       { "data-parallel", "lms", function(N, M)
-         return 4 * M + 2 * N, 2 * M + 2 * N, 2 * N, 2 * M
+         return 4 * M + 2 * N, 2 * M + 2 * N, 2 * N, 2 * M, 0
       end },
-      { "data-parallel", "clean", function(N, M) return 2 * M + 2 * N, 2 * M, 2 * N, 2 * M end },
-      { "harmony-dp", "task", function(N, M) return 3 * N, 0, 2 * N, 2 * M end },
+      { "data-parallel", "clean", function(N, M)
+         return 2 * M + 2 * N, 2 * M, 2 * N, 2 * M, 0
+      end },
+      { "harmony-dp", "task", function(N, M) return 3 * N, 0, 2 * N, 2 * M, 0 end },
    }
    for _, system in ipairs(systems) do
       local schedule, swap, factors = unpack(system)
@@ -336,7 +372,7 @@ describe("Harmony's table of volumes", function()
       local function options(N, M)
          return options_of("bert", {
             schedule = schedule, swap = swap, stages = R, devices = "cpu:" .. N, batch = M,
-            micro_batches = M, steps = 1, trace = true, update = "device",
+            micro_batches = M, steps = 1, trace = true, update = "device", longest = true,
             partition = not parallel and CUTS or nil,
          })
       end
@@ -348,7 +384,7 @@ describe("Harmony's table of volumes", function()
             for _, M in ipairs(parallel and { N, 2 * N } or { 1, 2, 3 }) do
                local run = pipeline.train(options(N, M))
                local moves, total = moves_of(run.plan:text())
-               local w, dw, k, x = factors(N, M)
+               local w, dw, k, x, y = factors(N, M)
                assert.equal(w * R, moves.weights)
                assert.equal(dw * R, moves.gradients or 0)
                assert.equal(k * R, moves.optimizer)
@@ -358,6 +394,14 @@ describe("Harmony's table of volumes", function()
                   bytes_of(run.plan, "gradients"))
                assert.equal(x * layers("activations", x1), bytes_of(run.plan, "activations"))
                assert.same(total, executed(run)) -- what was planned
+               traffic.assert_copied(run)
+               traffic.assert_sent(run)
+               assert.equal(y * hidden_bytes(run.plan), traffic.sent(run, "forward"))
+               assert.equal(y * hidden_bytes(run.plan), traffic.sent(run, "backward"))
+               -- of replicas what a ring would: gradients, then weights
+               local summed = (parallel and N - 1 or 0) * parameter_bytes(run.plan)
+               assert.equal(summed, traffic.sent(run, "exchange"))
+               assert.equal(summed, traffic.sent(run, "update"))
                local judge = pipeline.train(with(options(N, M), {
                   swap = "never", devices = parallel and "cpu:" .. N or "cpu:1",
                   schedule = parallel and "data-parallel" or "sequential",
@@ -369,19 +413,4 @@ describe("Harmony's table of volumes", function()
          end
       end)
    end
-
-   it("counts what replicas send each other as a ring would", function()
-      for _, N in ipairs { 2, 4 } do
-         local plan = pipeline.plan(options_of("bert", {
-            schedule = "harmony-dp", swap = "task", stages = R, devices = "cpu:" .. N, batch = 4,
-         }))
-         local trained = 0
-         for _, param in ipairs(plan.graphs[1]:params()) do
-            local count = 4
-            for _, n in ipairs(param.dims) do count = count * n end
-            trained = trained + count
-         end
-         assert.equal(2 * (N - 1) * trained, exchanged(plan)) -- gradients, then weights
-      end
-   end)
 end)

@@ -4,6 +4,7 @@
 local with = require("ftpipe.base.copy")
 local files = require("spec.support.files")
 local pipeline = require("spec.support.pipeline")
+local traffic = require("spec.support.traffic")
 
 --- Stages whose weights a stage uses where they are, by its number.
 local function lenders_of(text)
@@ -190,6 +191,7 @@ describe("a plan that moves state to host memory and back", function()
                counts.D = counts.D - volume.drops
             end
             assert.same({ L = 0, O = 0, D = 0 }, counts) -- planned and executed
+            traffic.assert_copied(run)
             assert.is_true(moved <= before) -- more memory, no more copies
             before = moved
          end
@@ -208,6 +210,7 @@ describe("a plan that moves state to host memory and back", function()
          local least = pipeline.train(with(o, { swap = "always" }))
          assert.same(judge.losses, least.losses)
          assert.same(judge.params, least.params)
+         traffic.assert_copied(least)
          local full, few = 0, 0
          for d, row in ipairs(least.measured) do
             full = math.max(full, judge.planned[d].total)

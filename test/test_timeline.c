@@ -57,9 +57,17 @@ static const ft_event moving[] = {
     {.start_ns = 24, .end_ns = 24, .kind = FT_ACT_DROP, .class = FT_MEMORY_GRADIENTS},
     {.start_ns = 34, .end_ns = 40, .kind = FT_ACT_FORWARD, .batch = 1},
     {.start_ns = 40, .end_ns = 45, .kind = FT_ACT_BACKWARD, .batch = 1},
-    {.start_ns = 0, .end_ns = 5, .kind = FT_ACT_SWAP_IN, .class = FT_MEMORY_WEIGHTS},
-    {.start_ns = 24, .end_ns = 30, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_WEIGHTS},
-    {.start_ns = 30, .end_ns = 33, .kind = FT_ACT_SWAP_OUT, .class = FT_MEMORY_OPTIMIZER},
+    {.start_ns = 0, .end_ns = 5, .kind = FT_ACT_SWAP_IN, .class = FT_MEMORY_WEIGHTS, .bytes = 48},
+    {.start_ns = 24,
+     .end_ns = 30,
+     .kind = FT_ACT_SWAP_OUT,
+     .class = FT_MEMORY_WEIGHTS,
+     .bytes = 50},
+    {.start_ns = 30,
+     .end_ns = 33,
+     .kind = FT_ACT_SWAP_OUT,
+     .class = FT_MEMORY_OPTIMIZER,
+     .bytes = 30},
 };
 static const int first_replica[] = {0, 1}, replica_device[] = {0};
 static const ft_plan alone = {
@@ -89,6 +97,7 @@ static void test_what_moves_is_there_while_it_is(void)
     ft_timeline_free(t);
 }
 
+/* What a run has counted, not what its plan says. */
 static void test_what_copies_carry(void)
 {
     ft_copy_sum sums[FT_MEMORY_CLASSES];
@@ -98,14 +107,14 @@ static void test_what_copies_carry(void)
     if (!t) return;
     ft_timeline_copies(t, 0, &held, sums);
     const ft_copy_sum weights = sums[FT_MEMORY_WEIGHTS], optimizer = sums[FT_MEMORY_OPTIMIZER];
-    CHECK(weights.bytes_in == 50 && weights.bytes_out == 50 && weights.ns == 5 + 6);
+    CHECK(weights.bytes_in == 48 && weights.bytes_out == 50 && weights.ns == 5 + 6);
     CHECK(weights.exposed_ns == 5); /* the first forward waits; behind the update nothing does */
     CHECK(optimizer.bytes_in == 0 && optimizer.bytes_out == 30 && optimizer.ns == 3);
     CHECK(optimizer.exposed_ns == 0 && sums[FT_MEMORY_GRADIENTS].ns == 0);
     CHECK_STATUS(ft_timeline_write_trace(t, &alone, &held, &text, &err), FT_OK);
     CHECK(strstr(text.data, "\"tid\":2,\"ts\":0.000,\"dur\":0.005,\"cat\":\"swap-in\",\"name\":"
                             "\"L stage 0 weights\",\"args\":{\"batch\":0,\"class\":\"weights\","
-                            "\"bytes\":50}}"));
+                            "\"bytes\":48}}"));
     CHECK(strstr(text.data, "{\"ph\":\"C\",\"pid\":0,\"ts\":0.010,\"name\":\"memory\",\"args\":{"
                             "\"bytes\":207}},\n"));
     ft_text_fini(&text);
@@ -162,6 +171,27 @@ static void test_what_devices_waited_for(void)
             CHECK(data[e] == wanted[d].data[e] && slots[e] == wanted[d].slots[e]);
         CHECK(sum + over + ft_timeline_busy_ns(t, d) == ft_timeline_end_ns(t));
     }
+    ft_timeline_free(t);
+}
+
+/* By what made it, also where a send brought it; what went to host memory is none of it. */
+static void test_what_was_sent(void)
+{
+    static const ft_event sending[] = {
+        {.start_ns = 0, .end_ns = 5, .kind = FT_ACT_FORWARD, .bytes = 10},
+        {.start_ns = 5, .end_ns = 9, .kind = FT_ACT_BACKWARD},
+        {.start_ns = 9, .end_ns = 12, .kind = FT_ACT_SEND, .edge = 1, .bytes = 5},
+        {.start_ns = 12, .end_ns = 20, .kind = FT_ACT_SWAP_OUT, .bytes = 50},
+        {.start_ns = 6, .end_ns = 9, .kind = FT_ACT_FORWARD, .stage = 1, .device = 1, .bytes = 3},
+    };
+    int64_t by_kind[FT_ACT_COUNT];
+    ft_timeline *t = timeline_of(sending, 5, 2, 2);
+    if (!t) return;
+    ft_timeline_sent(t, &plan, 0, by_kind);
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        CHECK(by_kind[k] == (k == FT_ACT_FORWARD ? 10 : k == FT_ACT_BACKWARD ? 5 : 0));
+    ft_timeline_sent(t, &plan, 1, by_kind);
+    CHECK(by_kind[FT_ACT_FORWARD] == 3 && by_kind[FT_ACT_BACKWARD] == 0);
     ft_timeline_free(t);
 }
 
@@ -252,6 +282,7 @@ int main(void)
     RUN(test_a_timeline_worked_out_by_hand);
     RUN(test_what_moves_is_there_while_it_is);
     RUN(test_what_copies_carry);
+    RUN(test_what_was_sent);
     RUN(test_what_devices_waited_for);
     RUN(test_waits_in_a_trace);
     RUN(test_clocks_of_other_machines);

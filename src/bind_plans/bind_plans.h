@@ -19,9 +19,12 @@ ft_plan **script_push_plan_box(lua_State *L);
 const ft_machine *script_opt_machine(lua_State *L, int t, int n_devices, ft_machine *m);
 /* The field `swap_bytes`, by stage and class; NULL when there is none. */
 const int64_t (*script_opt_swap_bytes(lua_State *L, int t, const ft_plan *plan))[FT_MEMORY_CLASSES];
+/* Pushes { forward = bytes, ... }: what a device sends others, by the word of what makes it. */
+void script_push_sent(lua_State *L, const int64_t by_kind[FT_ACT_COUNT]);
 /* Pushes { end_ns =, events =, busy_ns = by device, waits = by device what waits_of pushes, copies
- * = by device and class { bytes_in =, bytes_out =, ns =, exposed_ns = } } and, when asked for,
- * trace = Chrome trace JSON. The holdings have the plan of the leg. */
+ * = by device and class { bytes_in =, bytes_out =, ns =, exposed_ns = }, of a run also sent = by
+ * device what script_push_sent pushes } and, when asked for, trace = Chrome trace JSON. The
+ * holdings have the plan of the leg. */
 void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_holdings *holdings,
                           bool trace);
 /* The same of a simulation, with critical = ns by kind on the critical path, link_ns = by link of

@@ -152,6 +152,25 @@ static void push_copies(lua_State *L, const ft_timeline *t, const ft_holdings *h
     }
 }
 
+void script_push_sent(lua_State *L, const int64_t by_kind[FT_ACT_COUNT])
+{
+    lua_newtable(L);
+    for (int k = 0; k < FT_ACT_COUNT; k++)
+        if (by_kind[k]) script_set_number(L, ft_action_word(k), (double)by_kind[k]);
+}
+
+/* By device and word of what makes it: bytes that it sent others; of a run. */
+static void push_all_sent(lua_State *L, const ft_timeline *t, const ft_plan *plan)
+{
+    int64_t by_kind[FT_ACT_COUNT];
+    lua_createtable(L, t->n_devices, 0);
+    for (int d = 0; d < t->n_devices; d++) {
+        ft_timeline_sent(t, plan, d, by_kind);
+        script_push_sent(L, by_kind);
+        lua_rawseti(L, -2, d + 1);
+    }
+}
+
 static void push_memory(lua_State *L, const ft_timeline *t, const ft_holdings *holdings)
 {
     ft_error err;
@@ -240,6 +259,10 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_ho
     lua_setfield(L, -2, "staleness");
     push_copies(L, timeline, holdings);
     lua_setfield(L, -2, "copies");
+    if (!timeline->cause) {
+        push_all_sent(L, timeline, holdings->plan);
+        lua_setfield(L, -2, "sent");
+    }
     if (!trace) return;
     ft_status status = ft_timeline_write_trace(timeline, holdings->plan, holdings, &text, &err);
     if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);

@@ -451,6 +451,7 @@ void script_blueprint_class(lua_State *L)
                                        {"stages", blueprint_stages},
                                        {"transfers", blueprint_transfers},
                                        {"volumes", script_blueprint_volumes},
+                                       {"sends", script_blueprint_sends},
                                        {"simulate", script_blueprint_simulate},
                                        {"run", script_run_new},
                                        {NULL, NULL}};

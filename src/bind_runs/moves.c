@@ -5,7 +5,8 @@
 #include "planfile/planfile.h"
 #include "bind_runs/internal.h"
 
-/* What a move of each class carries, by stage; on the stack. */
+/* What a move of each class carries, by stage; on the stack. Units take their guards with them, but
+ * for activations. */
 static int64_t (*push_bytes(lua_State *L, const ft_blueprint *b))[FT_MEMORY_CLASSES]
 {
     int n = b->seating.n_seats;
@@ -13,7 +14,8 @@ static int64_t (*push_bytes(lua_State *L, const ft_blueprint *b))[FT_MEMORY_CLAS
     for (int s = 0; s < n; s++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             const ft_unit *u = b->seats[s].units[c];
-            bytes[s][c] = u ? ft_place_bytes(u->bytes) : 0;
+            bool guarded = c != FT_MEMORY_ACTIVATIONS;
+            bytes[s][c] = !u ? 0 : guarded ? ft_place_bytes(u->bytes) : u->bytes;
         }
     return bytes;
 }
@@ -178,5 +180,21 @@ int script_blueprint_volumes(lua_State *L)
     ft_volume *volumes = lua_newuserdata(L, (size_t)n * sizeof *volumes);
     if (!ft_plan_volumes(ft_blueprint_plan(b), &b->seating, bytes, volumes)) return 0;
     push_volumes(L, volumes, n);
+    return 1;
+}
+
+/*** What devices send each other in the plan's longest leg, of its longest batches.
+ * @function blueprint:sends
+ * @treturn table by device: bytes by the word of the action that makes them, as forward */
+int script_blueprint_sends(lua_State *L)
+{
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    int64_t by_kind[FT_ACT_COUNT];
+    lua_createtable(L, b->cut.n_devices, 0);
+    for (int d = 0; d < b->cut.n_devices; d++) {
+        ft_blueprint_sends(b, d, by_kind);
+        script_push_sent(L, by_kind);
+        lua_rawseti(L, -2, d + 1);
+    }
     return 1;
 }

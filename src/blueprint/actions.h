@@ -15,6 +15,8 @@ bool ft_blueprint_takes(const ft_blueprint *blueprint, const ft_action *action, 
                         ft_row_end *out);
 bool ft_blueprint_fills(const ft_blueprint *blueprint, const ft_action *action, int i,
                         ft_row_end *out);
+/* Bytes that filling the row brings to another device, of a batch of that bucket. */
+int64_t ft_blueprint_sent(const ft_blueprint *blueprint, ft_row_end row, int bucket);
 
 /* Makes what an action of that kind runs in a seat that has nodes for it: the caller's, until the
  * graphs end. FT_UNSUPPORTED as ft_program_new. */

@@ -287,6 +287,27 @@ double ft_blueprint_traffic(const ft_blueprint *b, int edge, double *messages)
     return bytes;
 }
 
+static void add_sends(const ft_blueprint *b, int device, const ft_action_list *list, int64_t times,
+                      int64_t by_kind[FT_ACT_COUNT])
+{
+    ft_row_end at;
+    for (int i = 0; i < list->n; i++) {
+        const ft_action a = ft_seated(&b->seating, device, list->actions[i]);
+        for (int k = 0; ft_blueprint_fills(b, &a, k, &at); k++)
+            by_kind[b->edges[at.edge].from_kind] +=
+                times * ft_blueprint_sent(b, at, b->cut.n_graphs - 1);
+    }
+}
+
+void ft_blueprint_sends(const ft_blueprint *b, int device, int64_t by_kind[FT_ACT_COUNT])
+{
+    const ft_device_plan *lists = &b->plan.devices[device];
+    for (int k = 0; k < FT_ACT_COUNT; k++) by_kind[k] = 0;
+    add_sends(b, device, &lists->warmup, 1, by_kind);
+    add_sends(b, device, &lists->body, b->plan.body_repeats, by_kind);
+    add_sends(b, device, &lists->drain, 1, by_kind);
+}
+
 const ft_machine *ft_blueprint_machine(const ft_blueprint *b)
 {
     return b->cut.machine;

@@ -131,6 +131,9 @@ int64_t ft_blueprint_slot_bytes(const ft_blueprint *blueprint, int stage);
 /* Bytes that pass along an edge of the plan in a batch, between all replicas, and in how many
  * pieces. */
 double ft_blueprint_traffic(const ft_blueprint *blueprint, int edge, double *messages);
+/* Bytes that the device sends others in the longest leg, of the longest batches: by the kind of
+ * action that makes what is sent. */
+void ft_blueprint_sends(const ft_blueprint *blueprint, int device, int64_t by_kind[FT_ACT_COUNT]);
 /* What transfers pass over in a simulation; NULL when the options have no machine. */
 const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
 /* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by

@@ -38,6 +38,7 @@ typedef struct ft_cargo {
     int *items;         /* value, term or parameter numbers */
     int64_t *at;        /* by bucket, then item: offset in a slot */
     int64_t *bytes;     /* by bucket: what a slot holds */
+    int64_t *load;      /* likewise, without what lies between its items */
     int64_t slot_bytes; /* the place of the largest */
     ft_row rows[FT_ROWS];
 } ft_cargo;

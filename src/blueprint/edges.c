@@ -203,7 +203,8 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
     bool carries_state = c->kind == FT_CARGO_WEIGHTS && ft_blueprint_with_state(b, e);
     c->at = ft_arena_array(b->arena, (int64_t)b->cut.n_graphs * c->n + 1, sizeof(int64_t));
     c->bytes = ft_arena_array(b->arena, b->cut.n_graphs, sizeof(int64_t));
-    if (!c->at || !c->bytes) return no_memory(err);
+    c->load = ft_arena_array(b->arena, b->cut.n_graphs, sizeof(int64_t));
+    if (!c->at || !c->bytes || !c->load) return no_memory(err);
     for (int bucket = 0; bucket < b->cut.n_graphs; bucket++) {
         int64_t at = 0, bytes = 0;
         for (int i = 0; i < c->n; i++) {
@@ -215,6 +216,7 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
             at += ft_memory_round(ft_blueprint_state_bytes(b, c->items[i]));
         }
         c->bytes[bucket] = at;
+        c->load[bucket] = bytes;
         if (ft_place_bytes(at) > c->slot_bytes) c->slot_bytes = ft_place_bytes(at);
         if (bytes > b->edges[e].bytes) b->edges[e].bytes = bytes;
     }
@@ -415,7 +417,7 @@ static void add_order(ft_blueprint *b, const ft_edge *edge, int k, int64_t *noth
         for (int y = to->first; y < to->first + to->n; y++) {
             if (x == y || (ft_action_per_micro(edge->to_kind) && !meet(b, x, y))) continue;
             b->cargoes[b->n_edges] =
-                (ft_cargo){.kind = FT_CARGO_NOTHING, .edge = k, .bytes = nothing};
+                (ft_cargo){.kind = FT_CARGO_NOTHING, .edge = k, .bytes = nothing, .load = nothing};
             b->edges[b->n_edges] = *edge;
             b->edges[b->n_edges].from = x;
             b->edges[b->n_edges++].to = y;
@@ -541,4 +543,11 @@ bool ft_blueprint_fills(const ft_blueprint *b, const ft_action *a, int i, ft_row
                            : a->kind == FT_ACT_RECEIVE ? FT_ROW_USED
                                                        : first};
     return true;
+}
+
+int64_t ft_blueprint_sent(const ft_blueprint *b, ft_row_end at, int bucket)
+{
+    const ft_edge *edge = &b->edges[at.edge];
+    bool leaves = b->seats[edge->from].device != b->seats[edge->to].device;
+    return at.row == FT_ROW_EDGE && leaves ? b->cargoes[at.edge].load[bucket] : 0;
 }

@@ -178,13 +178,9 @@ static void add_event(const ft_run *run, const ft_event *e, ft_text *text)
     char name[FT_ACTION_TEXT];
     ft_action a = {.kind = e->kind, .stage = e->stage, .batch = e->batch, .micro = e->micro};
     if (ft_action_item(e->kind) == FT_ITEM_CLASS) a.item = e->class;
-    if (ft_action_item(e->kind) == FT_ITEM_EDGE)
-        snprintf(name, sizeof name, "%c%d.%d.%d", ft_action_letter(e->kind), e->stage, e->batch,
-                 e->micro); /* an event does not say which edge */
-    else
-        ft_action_text(name, &a);
-    ft_text_add(text, "  %s from %.3f to %.3f ms", name, (double)e->start_ns / 1e6,
-                (double)e->end_ns / 1e6);
+    if (ft_action_item(e->kind) == FT_ITEM_EDGE) a.item = (int16_t)e->edge;
+    ft_text_add(text, "  %s from %.3f to %.3f ms", ft_action_text(name, &a),
+                (double)e->start_ns / 1e6, (double)e->end_ns / 1e6);
     if (e->wait != FT_WAIT_NOTHING) ft_text_add(text, ", waited for %s", ft_wait_word(e->wait));
     if (e->wait == FT_WAIT_DATA || e->wait == FT_WAIT_SLOT) {
         const ft_edge *edge = &run->blueprint->plan_edges[e->edge];

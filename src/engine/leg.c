@@ -95,7 +95,7 @@ static void reset(ft_run *run)
     memset(run->norms, 0, (size_t)run->norms_bytes);
     for (int d = 0; d < b->cut.n_devices; d++) {
         worker *w = &run->workers[d];
-        w->position = w->allocations = 0;
+        w->position = w->allocations = w->carried = 0;
         w->length = ft_plan_length(run->plan, d);
         atomic_store(&w->passed, 0);
         atomic_store(&w->busy_ns, 0);

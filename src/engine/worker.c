@@ -30,7 +30,11 @@ static void record(worker *w, const ft_action *a, int lag, int64_t start, int64_
                                       .kind = a->kind,
                                       .class = ft_action_moves(a) ? (uint8_t)a->item : 0,
                                       .wait = computes ? w->wait : 0,
-                                      .edge = computes ? w->wait_edge : 0};
+                                      .edge = computes             ? w->wait_edge
+                                              : ft_action_moves(a) ? 0
+                                                                   : a->item,
+                                      .bytes = w->carried};
+    w->carried = 0;
     atomic_store_explicit(&w->n_events[stream], n + 1, memory_order_release);
     if (computes) w->wait = FT_WAIT_NOTHING;
     atomic_store_explicit(&w->since_ns, end, memory_order_relaxed);

@@ -275,8 +275,10 @@ ft_status end_edges(worker *w, const ft_action *a, ft_error *err)
         if (run->world) FT_TRY(pass_credit(run, at, row->empty[index % row->slots.n], err));
         ft_gate_open(&row->freed);
     }
+    int bucket = run->batches[a->batch % b->batch_slots].bucket;
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
         row_state *row = &run->edges[at.edge].rows[at.row];
+        w->carried += ft_blueprint_sent(b, at, bucket);
         int64_t index = ft_blueprint_slot_index(b, at.edge, a);
         FT_TRY(record_on(stream, row->full[index % row->slots.n], err));
         if (at.row == FT_ROW_EDGE && run->edges[at.edge].peer >= 0) {

@@ -136,13 +136,14 @@ typedef struct worker {
     struct hearing *hearing;   /* with findings */
     char *block;
     int64_t block_bytes;
-    int64_t length, position;          /* of the device's list */
-    _Atomic int64_t passed;            /* position, for other threads */
-    _Atomic int64_t busy_ns;           /* in the events of this leg, for other threads */
-    _Atomic int64_t since_ns;          /* ft_now_ns when it came to where it is */
-    atomic_bool ended;                 /* its thread does nothing more in this leg */
-    uint8_t wait;                      /* ft_wait that came last since its last event, */
-    int32_t wait_edge;                 /* and of which edge */
+    int64_t length, position; /* of the device's list */
+    _Atomic int64_t passed;   /* position, for other threads */
+    _Atomic int64_t busy_ns;  /* in the events of this leg, for other threads */
+    _Atomic int64_t since_ns; /* ft_now_ns when it came to where it is */
+    atomic_bool ended;        /* its thread does nothing more in this leg */
+    uint8_t wait;             /* ft_wait that came last since its last event, */
+    int32_t wait_edge;        /* and of which edge */
+    int64_t carried;          /* bytes that the action under way has copied (ft_event.bytes) */
     ft_event *events[FT_STREAM_COUNT]; /* by stream, as a timeline has them */
     _Atomic int64_t n_events[FT_STREAM_COUNT];
     /* Bytes of live tensors, and the most that they were: by class; by class, of what moves as a

@@ -143,6 +143,7 @@ static ft_status micro_goes(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(begin_move(w, m, stream, err));
     FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_on(stream, host, device, room_of(w, a), err));
+    w->carried = room_of(w, a);
     FT_TRY(clock_ends(w, a, err));
     w->executor->driver->vacate(stream, device.address, room_of(w, a));
     FT_TRY(room_leave(w, m->stay, stream, err));
@@ -160,6 +161,7 @@ static ft_status micro_comes(worker *w, const ft_action *a, ft_error *err)
     w->executor->driver->occupy(stream, device.address, room_of(w, a));
     FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_on(stream, device, host, room_of(w, a), err));
+    w->carried = room_of(w, a);
     FT_TRY(clock_ends(w, a, err));
     return end_move(m, stream, err);
 }

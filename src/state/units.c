@@ -251,9 +251,17 @@ static void leave(const worker *w, unit_state *u)
     ledger_unit(w, u->unit->class, -place_bytes(u));
 }
 
+/* copy_on, counted. */
+static ft_status copy_bytes(ft_device_stream *stream, ft_location to, ft_location from,
+                            int64_t bytes, int64_t *copied, ft_error *err)
+{
+    *copied += bytes;
+    return copy_on(stream, to, from, bytes, err);
+}
+
 /* Copies what a seat of evaluation reads out of its homes, where training has it between legs. */
 static ft_status copy_visit(const worker *w, const unit_state *u, ft_device_stream *stream,
-                            ft_error *err)
+                            int64_t *copied, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[u->unit->seat];
@@ -264,35 +272,37 @@ static ft_status copy_visit(const worker *w, const unit_state *u, ft_device_stre
     for (int i = 0; packed && i < seat->n_packs; i++) {
         if (seat->pack_visit[i] < 0) continue;
         const void *kept = trained[seat->pack_seat[i]].packed[seat->pack_at[i]];
-        FT_TRY(copy_on(stream, (ft_location){w->executor, base + seat->pack_visit[i]},
-                       (ft_location){NULL, (void *)(uintptr_t)kept}, seat->packs[i].bytes, err));
+        FT_TRY(copy_bytes(stream, (ft_location){w->executor, base + seat->pack_visit[i]},
+                          (ft_location){NULL, (void *)(uintptr_t)kept}, seat->packs[i].bytes,
+                          copied, err));
     }
     for (int i = 0; !packed && i < seat->n_params; i++) {
         const ft_seat_param *sp = &seat->params[i];
         const ft_param_layout *info = &b->params[sp->param];
         if (sp->at >= 0)
-            FT_TRY(copy_on(stream, (ft_location){w->executor, base + sp->at},
-                           (ft_location){NULL, trained[sp->trained].params[info->trained]},
-                           ft_spec_bytes(&info->spec), err));
+            FT_TRY(copy_bytes(stream, (ft_location){w->executor, base + sp->at},
+                              (ft_location){NULL, trained[sp->trained].params[info->trained]},
+                              ft_spec_bytes(&info->spec), copied, err));
     }
     const ft_location guard = {w->executor, base + place_bytes(u) - FT_GUARD_BYTES};
-    return copy_on(stream, guard, (ft_location){NULL, guard_of(u)}, FT_GUARD_BYTES, err);
+    return copy_bytes(stream, guard, (ft_location){NULL, guard_of(u)}, FT_GUARD_BYTES, copied, err);
 }
 
-/* Copies a unit, with its guard, between its home and where it stays. */
+/* Copies a unit, with its guard, between its home and where it stays; adds its bytes to *copied. */
 static ft_status copy_unit(const worker *w, const unit_state *u, ft_device_stream *stream, bool out,
-                           ft_error *err)
+                           int64_t *copied, ft_error *err)
 {
     const ft_location device = {w->executor, place_of(w->run, u)}, host = {NULL, u->home};
     int64_t bytes = place_bytes(u);
     if (!bytes) return FT_OK;
-    if (w->run->trains) return copy_visit(w, u, stream, err);
+    if (w->run->trains) return copy_visit(w, u, stream, copied, err);
     if (!out) w->executor->driver->occupy(stream, device.address, bytes);
-    if (u->disk)
+    if (u->disk) {
+        *copied += bytes;
         FT_TRY(out ? disk_save(u->disk, stream, device, err)
                    : disk_load(u->disk, stream, device, err));
-    else
-        FT_TRY(copy_on(stream, out ? host : device, out ? device : host, bytes, err));
+    } else
+        FT_TRY(copy_bytes(stream, out ? host : device, out ? device : host, bytes, copied, err));
     if (out) w->executor->driver->vacate(stream, device.address, bytes);
     return FT_OK;
 }
@@ -329,7 +339,7 @@ ft_status unit_comes(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(room_wait(w, a->stay, stream, err));
     arrive(w, u, a->stay);
     FT_TRY(clock_begins(w, a, err));
-    FT_TRY(copy_unit(w, u, stream, false, err));
+    FT_TRY(copy_unit(w, u, stream, false, &w->carried, err));
     FT_TRY(clock_ends(w, a, err));
     u->is_coming = true;
     return w->executor->driver->record(stream, u->came, err);
@@ -343,7 +353,7 @@ ft_status unit_goes(worker *w, const ft_action *a, ft_error *err)
     if (u->is_coming) FT_TRY(w->executor->driver->wait(stream, u->came, err));
     u->is_coming = false;
     FT_TRY(clock_begins(w, a, err));
-    FT_TRY(copy_unit(w, u, stream, true, err));
+    FT_TRY(copy_unit(w, u, stream, true, &w->carried, err));
     FT_TRY(clock_ends(w, a, err));
     leave(w, u);
     return room_leave(w, u->stay, stream, err);
@@ -415,6 +425,7 @@ ft_status units_wait(worker *w, const ft_action *a, ft_error *err)
 ft_status units_begin(ft_run *run, ft_error *err)
 {
     struct run_units *all = run->units;
+    int64_t copied = 0; /* not the work of an action */
     if (!all) return FT_OK;
     FT_TRY(ft_stays_prove(&run->blueprint->stays, run->plan, err));
     for (int i = 1; i <= all->n_stays; i++)
@@ -427,7 +438,7 @@ ft_status units_begin(ft_run *run, ft_error *err)
         if (u->disk) disk_begin(u->disk);
         if (!u->unit->starts) continue;
         arrive(w, u, u->unit->first_stay);
-        FT_TRY(copy_unit(w, u, w->compute, false, err));
+        FT_TRY(copy_unit(w, u, w->compute, false, &copied, err));
     }
     return finish_streams(run, err);
 }
@@ -455,6 +466,7 @@ static ft_status end_disk(const ft_run *run, const unit_state *u, ft_error *err)
 ft_status units_end(ft_run *run, ft_error *err)
 {
     struct run_units *all = run->units;
+    int64_t copied = 0;
     ft_status status = FT_OK;
     for (int i = 0; all && i < all->n; i++) {
         unit_state *u = all->of[i];
@@ -462,7 +474,7 @@ ft_status units_end(ft_run *run, ft_error *err)
         const worker *w = worker_of(run, u);
         if (u->is_there) {
             if (status == FT_OK)
-                status = u->unit->goes_home ? copy_unit(w, u, w->compute, true, err)
+                status = u->unit->goes_home ? copy_unit(w, u, w->compute, true, &copied, err)
                                             : copy_guard(w, u, true, err);
             if (!u->unit->goes_home) vacate(w, place_of(run, u), place_bytes(u));
             leave(w, u);

@@ -20,11 +20,16 @@ static void add(account *a, int64_t ns, int64_t bytes)
 int64_t timeline_moved_bytes(const ft_holdings *h, int device, int stage, int class)
 {
     const ft_plan *plan = h->plan;
-    if (class == FT_MEMORY_ACTIVATIONS) return h->saved_bytes[stage];
-    if (!h->moved_bytes) return 0;
+    if (!h->moved_bytes) return class == FT_MEMORY_ACTIVATIONS ? h->saved_bytes[stage] : 0;
     for (int seat = plan->replica_first[stage]; seat < plan->replica_first[stage + 1]; seat++)
         if (plan->replica_device[seat] == device) return h->moved_bytes[seat][class];
     return 0;
+}
+
+int64_t timeline_copied_bytes(const ft_timeline *t, const ft_holdings *h, const ft_event *e)
+{
+    bool is_counted = !t->cause && ft_action_stream(e->kind) != FT_STREAM_COMPUTE;
+    return is_counted ? e->bytes : timeline_moved_bytes(h, e->device, e->stage, e->class);
 }
 
 /* Micro-batches that the event adds to its stage's activations: when it starts, if positive, and

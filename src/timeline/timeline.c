@@ -171,7 +171,7 @@ static void add_copies(const ft_timeline *t, int device, ft_stream stream, const
         const ft_event *e = &t->events[i];
         if (ft_action_item(e->kind) != FT_ITEM_CLASS) continue;
         ft_copy_sum *sum = &by_class[e->class];
-        int64_t bytes = timeline_moved_bytes(h, device, e->stage, e->class);
+        int64_t bytes = timeline_copied_bytes(t, h, e);
         *(stream == FT_STREAM_IN ? &sum->bytes_in : &sum->bytes_out) += bytes;
         sum->ns += e->end_ns - e->start_ns;
         for (; more && g.begin < e->end_ns; more = next_gap(&g)) {
@@ -190,4 +190,15 @@ void ft_timeline_copies(const ft_timeline *t, int device, const ft_holdings *hol
     for (int c = 0; c < FT_MEMORY_CLASSES; c++) by_class[c] = (ft_copy_sum){.ns = 0};
     add_copies(t, device, FT_STREAM_IN, holdings, by_class);
     add_copies(t, device, FT_STREAM_OUT, holdings, by_class);
+}
+
+void ft_timeline_sent(const ft_timeline *t, const ft_plan *plan, int device,
+                      int64_t by_kind[FT_ACT_COUNT])
+{
+    for (int k = 0; k < FT_ACT_COUNT; k++) by_kind[k] = 0;
+    for (int64_t i = 0; i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        if (e->device != device || ft_action_item(e->kind) == FT_ITEM_CLASS) continue;
+        by_kind[e->kind == FT_ACT_SEND ? plan->edges[e->edge].from_kind : e->kind] += e->bytes;
+    }
 }

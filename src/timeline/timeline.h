@@ -35,8 +35,9 @@ typedef struct ft_event {
     int16_t lag;
     uint8_t kind;
     uint8_t class; /* what a swap or a drop moves; 0 for the others */
-    int32_t edge;  /* of FT_WAIT_DATA and FT_WAIT_SLOT */
+    int32_t edge;  /* of FT_WAIT_DATA and FT_WAIT_SLOT; of a send or receive of a run, its own */
     uint8_t wait;  /* ft_wait, of compute events */
+    int64_t bytes; /* of a run: copied to or from host memory, or sent to other devices; else 0 */
 } ft_event;
 
 /* Data on its way between devices, or between a device and host memory. */
@@ -98,8 +99,9 @@ typedef struct ft_holdings {
     const ft_plan *plan;
     const int64_t *saved_bytes; /* by stage: what a micro-batch's forward leaves for its backward */
     const int64_t (*moved_bytes)[FT_MEMORY_CLASSES]; /* by replica, in the order of the plan's
-                                                        replica_device: of classes that it moves
-                                                        as a whole; NULL: there are none */
+                                                        replica_device: what a move of the class
+                                                        carries; NULL: none does but of
+                                                        activations, all of saved_bytes */
     const int64_t *staying_bytes; /* by device: of all else; NULL: it is not counted */
 } ft_holdings;
 
@@ -110,6 +112,11 @@ typedef struct ft_copy_sum {
 } ft_copy_sum;
 void ft_timeline_copies(const ft_timeline *timeline, int device, const ft_holdings *holdings,
                         ft_copy_sum by_class[FT_MEMORY_CLASSES]);
+
+/* What a device has sent others in a run of the plan, by the kind of action that made it. Zeros of
+ * a simulation. */
+void ft_timeline_sent(const ft_timeline *timeline, const ft_plan *plan, int device,
+                      int64_t by_kind[FT_ACT_COUNT]);
 
 /* What a device holds over time: a point whenever it changes. */
 typedef struct ft_memory_point {

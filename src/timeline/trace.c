@@ -96,16 +96,14 @@ static void write_passage(const ft_timeline *t, const ft_passage *p, ft_text *te
 
 /* What an event of a swap or a drop moves: "L stage 3 weights"; activations are of a micro-batch.
  */
-static void write_move(const ft_event *e, const ft_holdings *h, ft_text *text)
+static void write_move(const ft_timeline *t, const ft_event *e, const ft_holdings *h, ft_text *text)
 {
     ft_text_add(text, "\"name\":\"%c stage %d %s", ft_action_letter(e->kind), e->stage,
                 ft_memory_classes[e->class].name);
     if (e->class == FT_MEMORY_ACTIVATIONS) ft_text_add(text, " mb %d", e->micro);
     ft_text_add(text, "\",\"args\":{\"batch\":%d,\"class\":\"%s\"", e->batch,
                 ft_memory_classes[e->class].name);
-    if (h)
-        ft_text_add(text, ",\"bytes\":%lld",
-                    (long long)timeline_moved_bytes(h, e->device, e->stage, e->class));
+    if (h) ft_text_add(text, ",\"bytes\":%lld", (long long)timeline_copied_bytes(t, h, e));
     ft_text_add(text, "}}");
 }
 
@@ -117,7 +115,7 @@ static void write_slice(const ft_timeline *t, const ft_event *e, const ft_holdin
     write_begin(e->device, stream ? t->n_stages + stream : e->stage, e->start_ns, e->end_ns, text);
     ft_text_add(text, "\"cat\":\"%s\",", ft_action_word(e->kind));
     if (ft_action_item(e->kind) == FT_ITEM_CLASS)
-        write_move(e, h, text);
+        write_move(t, e, h, text);
     else if (ft_action_per_micro(e->kind))
         ft_text_add(text,
                     "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d,"

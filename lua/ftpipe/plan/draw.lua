@@ -88,7 +88,7 @@ function M.blueprint(o, graphs, partition, flags)
       said = said, options = o, graphs = graphs, devices = devices, partition = partition,
       n_stages = n_stages,
       recompute = flags, blueprint = blueprint, memory = blueprint:memory(),
-      volumes = blueprint:volumes(), tasks = cut.tasks,
+      volumes = blueprint:volumes(), sends = blueprint:sends(), tasks = cut.tasks,
       machine = type(wired) == "table" and wired.machine or nil,
    }
 end

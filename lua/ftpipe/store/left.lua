@@ -61,7 +61,9 @@ local function is_copies(value)
          return is_map(row, is_count) and row.bytes_in and row.bytes_out and row.ns
             and row.exposed_ns
       end)
-   end)
+   end) and (value.sent == nil or is_list(value.sent, function(device)
+      return is_map(device, is_count)
+   end))
 end
 
 --- Without the fields that are not of the kind that they should be; others stay.
