@@ -95,6 +95,29 @@ describe("evaluation", function()
       end
    end
 
+   --- Runs that evaluate, train two steps and evaluate again do so with the same numbers.
+   local function assert_alike(still, moved)
+      for _, run in ipairs { still, moved } do
+         run.losses = { loss_of(run, dataset, true), loss_of(run, dataset, false) }
+         pipeline.steps(run.engine, run.plan, run.options, 1, 2)
+         table.insert(run.losses, (loss_of(run, dataset, true)))
+         run.values = {}
+         for name, param in pairs(run.params) do run.values[name] = param:totable() end
+      end
+      assert.same(still.losses, moved.losses)
+      assert.same(still.values, moved.values)
+   end
+
+   it("reads copies that training makes on the device alone", function()
+      local case = { devices = "cpu:1", stages = 6, eval_batches = 3, profile = "modelled" }
+      local least = start(with(case, { swap = "always" })).plan.memory[1].total
+      local made = start(with(case, {
+         swap = "auto", devices = ("cpu:1/%dB@20MB/s"):format(math.ceil(1.2 * least)),
+      }))
+      assert.is_true(made.plan.volumes[1].makes > 0)
+      assert_alike(start(case), made)
+   end)
+
    for _, case in ipairs {
       { devices = "cpu:1", stages = 6 }, { devices = "cpu:2", stages = 7, tied = false },
       { devices = "cpu:3", stages = 7, schedule = "harmony-pp" },
@@ -106,15 +129,7 @@ describe("evaluation", function()
             local text = moved.plan:evaluation_text()
             assert.matches(" L%d+%.0%.0:weights ", text)
             assert.matches(" D%d+%.%d+%.%d+:packed", text)
-            for _, run in ipairs { still, moved } do
-               run.losses = { loss_of(run, dataset, true), loss_of(run, dataset, false) }
-               pipeline.steps(run.engine, run.plan, run.options, 1, 2)
-               table.insert(run.losses, (loss_of(run, dataset, true)))
-               run.values = {}
-               for name, param in pairs(run.params) do run.values[name] = param:totable() end
-            end
-            assert.same(still.losses, moved.losses)
-            assert.same(still.values, moved.values)
+            assert_alike(still, moved)
             for d, memory in ipairs(moved.engine:measured()) do
                local volume = moved.plan.volumes[d]
                assert.is_true(volume.bytes_in.weights > 0 and volume.bytes_in.packed > 0)

@@ -247,6 +247,63 @@ describe("a plan that moves state to host memory and back", function()
          .. "classes of weights,gradients,optimizer,packed,activations", problem.message)
    end)
 
+   it("makes packed copies where that takes less than bringing them", function()
+      for _, case in ipairs { { "gpt2", "1f1b", 1 }, { "t5", "harmony-pp", 2 },
+         { "bert", "gpipe", 1 } } do
+         local o = with(options_of(case[1], case[2]), {
+            profile = "modelled", devices = "cpu:" .. case[3], stages = 12,
+         })
+         local judge = pipeline.train(o)
+         local least = pipeline.plan(with(o, { swap = "always" }))
+         local budget = math.ceil(1.3 * least.memory[1].total)
+         for _, update in ipairs { "device", "host" } do
+            local run = pipeline.train(with(o, {
+               swap = "auto", devices = ("cpu:%d/%dB@20MB/s"):format(case[3], budget),
+               update = case[2] ~= "1f1b" and update or nil,
+            }))
+            assert.same(judge.losses, run.losses)
+            assert.same(judge.params, run.params)
+            traffic.assert_copied(run)
+            for d, row in ipairs(run.measured) do
+               local volume = run.plan.volumes[d]
+               assert.is_true(row.total <= budget)
+               assert.is_true(volume.makes > 0)
+               assert.equal(0, volume.bytes_in.packed + volume.bytes_out.packed)
+            end
+         end
+      end
+   end)
+
+   it("makes packed copies by hand, of weights that are there", function()
+      local judge = pipeline.train(options_of("bert", "async"))
+      local function made(text)
+         return (tight(text):gsub("O(%d+%.%d+%.0:packed)", "D%1"):gsub("L(%d+%.%d+%.0:packed)",
+            "M%1"))
+      end
+      local given = require("ftpipe").schedule.parse(judge.plan:edit(made):text())
+      local run = pipeline.train(with(options_of("bert", "async"), { plan = given }))
+      assert.same(judge.losses, run.losses)
+      assert.same(judge.params, run.params)
+      assert.equal(0, run.plan.volumes[1].bytes_in.packed)
+      local function refused(words, from, to)
+         assert.fails_with(function()
+            judge.plan:edit(function(text)
+               local edited, n = made(text):gsub(from, to, 1)
+               assert.equal(1, n)
+               return edited
+            end)
+         end, words)
+      end
+      local make = " M0%.0%.0:packed"
+      refused("M0.0.0:packed needs its weights on the device",
+         "( L0%.0%.0:weights)(" .. make .. ")", "%2%1")
+      refused("M0.0.0:packed makes again what is on the device", make, "%1%1")
+      refused("M0.0.0:optimizer makes what is not made of others: expected packed", make,
+         "%1 M0.0.0:optimizer")
+      refused("L0.0.0:packed moves what is not in host memory", "(" .. make .. " F0.0.0.-)"
+         .. " M(0%.%d%.%d:packed)", "%1 L%2")
+   end)
+
    it("is of classes and scopes that there are", function()
       local blueprint = pipeline.plan(options_of("gpt2", "1f1b")).blueprint
       for _, case in ipairs {

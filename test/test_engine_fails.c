@@ -8,7 +8,7 @@
 #include "engine_run.h"
 #include "planfile/planfile.h"
 
-enum { LATE_NORMS = 1, REPLICAS = 2, SWAPS = 4, COPIES = 8 };
+enum { LATE_NORMS = 1, REPLICAS = 2, SWAPS = 4, COPIES = 8, MAKES = 16 };
 
 /* -- devices that fail once -------------------------------------------------------------------- */
 
@@ -66,12 +66,14 @@ static ft_status add_copies(ft_plan **plan, ft_error *err)
     return status;
 }
 
-/* The plan moves to host memory and back all that may. */
-static ft_status add_swaps(pipeline *p, ft_blueprint **b, ft_error *err)
+/* The plan moves to host memory and back all that may; over a slow link, so that packed copies are
+ * made where that is asked for. */
+static ft_status add_swaps(pipeline *p, ft_blueprint **b, bool makes, ft_error *err)
 {
     const int64_t spare[MOST_DEVICES] = {0};
-    const ft_fit fit = {.least = true, .spare = spare, .classes = ~0U};
+    const ft_fit fit = {.least = true, .spare = spare, .classes = ~0U, .makes = makes};
     ft_plan *moved = NULL, *old = p->plan;
+    for (int d = 0; makes && d < p->cut.n_devices; d++) (*b)->copy_bytes_per_s[d] = 1;
     FT_TRY(ft_fit_plan(&moved, *b, &fit, err));
     ft_blueprint_free(*b);
     p->plan = moved;
@@ -93,7 +95,7 @@ static bool draw(pipeline *p, ft_blueprint **b, const char *schedule, ft_weights
     ft_status status = pipeline_plan(p, &err);
     if (status == FT_OK && more & COPIES) status = add_copies(&p->plan, &err);
     if (status == FT_OK) status = pipeline_draw(b, p, &err);
-    if (status == FT_OK && more & SWAPS) status = add_swaps(p, b, &err);
+    if (status == FT_OK && more & SWAPS) status = add_swaps(p, b, more & MAKES, &err);
     if (CHECK_STATUS(status, FT_OK)) return true;
     fprintf(stderr, "%s: %s\n", schedule, err.message);
     pipeline_free(p);
@@ -165,7 +167,8 @@ static void test_every_action_names_itself(void)
                 {"async", FT_WEIGHTS_LATEST, LATE_NORMS},
                 {"async", FT_WEIGHTS_STASH_GAP, REPLICAS},
                 {"async", FT_WEIGHTS_PREDICT, 0},
-                {"gpipe", FT_WEIGHTS_OWN, COPIES}};
+                {"gpipe", FT_WEIGHTS_OWN, COPIES},
+                {"1f1b", FT_WEIGHTS_OWN, SWAPS | MAKES}};
     bool named[FT_ACT_COUNT] = {false}, planned[FT_ACT_COUNT] = {false};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         pipeline p;

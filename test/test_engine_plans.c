@@ -308,7 +308,10 @@ static ft_status move_state(candidate *c, ft_error *err)
                   .updates_at_home = ft_rng_below(&rng, 3) == 0,
                   .far_ahead = ft_rng_below(&rng, 2),
                   .room = 0.25 * (double)ft_rng_below(&rng, 3),
-                  .spreads = ft_rng_below(&rng, 2)};
+                  .spreads = ft_rng_below(&rng, 2),
+                  .makes = ft_rng_below(&rng, 2)};
+    if (fit.makes && !fit.writes_back) /* over so slow a link all are made */
+        for (int d = 0; d < c->cut.n_devices; d++) b->copy_bytes_per_s[d] = 1;
     ft_status status = ft_fit_plan(&moved, b, &fit, err);
     fit.least = true;
     if (status == FT_INFEASIBLE) status = ft_fit_plan(&moved, b, &fit, err);

@@ -7,6 +7,7 @@ typedef struct residency_case {
     ft_residency q;
     int64_t bytes[CASE_STAGES][FT_MEMORY_CLASSES], capacity[CASE_STAGES], all[CASE_STAGES];
     int64_t least[CASE_STAGES];
+    bool makes[CASE_STAGES];
 } residency_case;
 
 /* State of random sizes; weights of which older versions are kept stay. */
@@ -21,6 +22,7 @@ static void make_case(residency_case *c, const ft_plan *plan, ft_rng *rng)
         c->bytes[s][FT_MEMORY_PACKED] = stays || ft_rng_below(rng, 2) ? 0 : size;
         c->bytes[s][FT_MEMORY_GRADIENTS] = size;
         c->bytes[s][FT_MEMORY_OPTIMIZER] = 2 * size;
+        c->makes[s] = ft_rng_below(rng, 2);
         if (with_activations)
             c->bytes[s][FT_MEMORY_ACTIVATIONS] = 64 * (1 + (int64_t)ft_rng_below(rng, 5));
         for (int k = 0; k < FT_MEMORY_CLASSES; k++)
@@ -32,7 +34,8 @@ static void make_case(residency_case *c, const ft_plan *plan, ft_rng *rng)
                           .capacity = c->capacity,
                           .ahead = (int)ft_rng_below(rng, 6),
                           .room = 0.25 * (double)ft_rng_below(rng, 4),
-                          .spreads = ft_rng_below(rng, 2)};
+                          .spreads = ft_rng_below(rng, 2),
+                          .makes = c->makes};
 }
 
 enum { CASE_MICROS = 4096 }; /* of a stage, more than are ever under way */
@@ -85,10 +88,13 @@ static void check_replay(const residency_case *c, const ft_plan *plan, const ft_
         for (int64_t i = 0; i < ft_plan_length(plan, d); i++) {
             ft_action a = ft_plan_at(plan, d, i);
             bool comes = a.kind == FT_ACT_SWAP_IN, saves = a.kind == FT_ACT_SWAP_OUT;
+            bool begins = comes || a.kind == FT_ACT_MAKE;
             int64_t bytes = c->bytes[a.stage][a.item];
-            if (comes || saves || a.kind == FT_ACT_DROP) {
-                CHECK(*place_of(&p, &a, a.item) != comes);
-                set_there(&p, &a, a.item, comes);
+            if (ft_action_moves(&a)) {
+                bool made = c->q.makes && c->makes[a.stage] && a.item == FT_MEMORY_PACKED;
+                CHECK(made ? !comes && !saves : a.kind != FT_ACT_MAKE);
+                CHECK(*place_of(&p, &a, a.item) != begins);
+                set_there(&p, &a, a.item, begins);
                 moves++;
                 CHECK(p.live <= c->capacity[d]);
             } else
@@ -102,7 +108,7 @@ static void check_replay(const residency_case *c, const ft_plan *plan, const ft_
         }
         CHECK(!moves || p.live == 0);
         CHECK(in == in_said && out == out_said);
-        CHECK(moves == volumes[d].loads + volumes[d].saves + volumes[d].drops);
+        CHECK(moves == volumes[d].loads + volumes[d].saves + volumes[d].drops + volumes[d].makes);
     }
 }
 
@@ -115,8 +121,8 @@ static void check_batches(const ft_plan *plan)
             ft_action a = ft_plan_at(plan, d, i);
             bool leaves = a.kind == FT_ACT_SWAP_OUT || a.kind == FT_ACT_DROP;
             if (leaves) CHECK(least < 0 || a.batch >= least);
-            if (!leaves && a.kind != FT_ACT_SWAP_IN && (least < 0 || a.batch < least))
-                least = a.batch;
+            bool works = !ft_action_moves(&a);
+            if (works && (least < 0 || a.batch < least)) least = a.batch;
         }
     }
 }

@@ -31,7 +31,7 @@ static ft_status (*const kinds[FT_ACT_COUNT])(worker *, const ft_action *, ft_er
     [FT_ACT_BACKWARD_INPUT] = do_nodes, [FT_ACT_BACKWARD_WEIGHT] = do_backward,
     [FT_ACT_PREDICT] = do_predict,      [FT_ACT_TAKE_NORMS] = do_take_norms,
     [FT_ACT_ATTENUATE] = do_attenuate,  [FT_ACT_EXCHANGE] = do_exchange,
-    [FT_ACT_DRAIN] = do_drain,
+    [FT_ACT_DRAIN] = do_drain,          [FT_ACT_MAKE] = do_make,
 };
 
 bool can_execute(ft_action_kind kind)

@@ -36,11 +36,12 @@ ft_status do_forward(worker *w, const ft_action *action, ft_error *err);
 ft_status do_backward(worker *w, const ft_action *action, ft_error *err);
 ft_status do_nodes(worker *w, const ft_action *action, ft_error *err);
 
-/* update.c: R, U, and A of tied weights. */
+/* update.c: X, R, U, W and M. */
 ft_status do_exchange(worker *w, const ft_action *action, ft_error *err);
 ft_status do_reduce(worker *w, const ft_action *action, ft_error *err);
 ft_status do_update(worker *w, const ft_action *action, ft_error *err);
 ft_status do_adopt(worker *w, const ft_action *action, ft_error *err);
+ft_status do_make(worker *w, const ft_action *action, ft_error *err);
 /* Makes one packed copy, by its number in the seat. */
 ft_status pack_weight(const worker *w, int seat, int pack, const void *weight, void *packed,
                       ft_error *err);

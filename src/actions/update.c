@@ -286,6 +286,22 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
     return FT_OK;
 }
 
+ft_status do_make(worker *w, const ft_action *a, ft_error *err)
+{
+    FT_TRY(unit_begins(w, a, err));
+    return pack_weights(w->run, a->seat, -1, err);
+}
+
+ft_status pack_made(ft_run *run, ft_error *err)
+{
+    for (int s = 0; s < run->n_seats; s++) {
+        const ft_unit *packed = run->blueprint->seats[s].units[FT_MEMORY_PACKED];
+        if (packed && packed->is_made && seat_is_here(run, s))
+            FT_TRY(pack_weights(run, s, -1, err));
+    }
+    return FT_OK;
+}
+
 typedef struct updating {
     const ft_optimizer *optimizer;
     const ft_update *updates;
@@ -403,7 +419,9 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(keep_version(w, a->seat, FT_WEIGHTS_OWNED, err));
     if (updates) FT_TRY(update_params(w, a, scale, err));
     if (updates && seat->attenuates) FT_TRY(note_steps(w, a, err));
-    for (int i = 0; updates && i < seat->n_params; i++)
+    const ft_unit *packed = seat->units[FT_MEMORY_PACKED];
+    bool packs = updates && !(ft_action_at_home(a) && packed && packed->is_made);
+    for (int i = 0; packs && i < seat->n_params; i++)
         if (seat->params[i].owned && b->params[seat->params[i].param].n_terms)
             FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param, err));
     FT_TRY(send_weights(w, a, err));

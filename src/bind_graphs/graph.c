@@ -427,8 +427,8 @@ static int graph_times(lua_State *L)
 }
 
 /* Passes over a parameter: an update reads p, g, m, v and writes p, m, v; a sum of the gradients of
- * two uses reads both and writes one; packing makes two copies in another layout, each as long. */
-enum { UPDATE_PASSES = 7, SUM_PASSES = 3, PACK_PASSES = 6 };
+ * two uses reads both and writes one. */
+enum { UPDATE_PASSES = 7, SUM_PASSES = 3 };
 
 /* Adds to `ns`, by forward node, what parameters cost beside the products they are in: at the
  * node that uses one first, its update and the sums of the gradients of its further uses; at every
@@ -450,7 +450,7 @@ static void sum_updates(const ft_graph *g, const ft_device *device, const ft_wor
                 ns[*owner - 1] += SUM_PASSES * pass_ns;
             }
             if (ft_graph_node(g, n)->op->pack_input == i + 1)
-                ns[n] += costs ? costs->pack_ns[n] : PACK_PASSES * pass_ns;
+                ns[n] += costs ? costs->pack_ns[n] : FT_PACK_PASSES * pass_ns;
         }
 }
 

@@ -169,6 +169,7 @@ static ft_stage_costs opt_costs(lua_State *L, int t, int n_stages, int n_edges)
         .attenuate_ns = script_opt_numbers(L, t, "attenuate_ns", n_stages),
         .all_reduce_ns = script_opt_numbers(L, t, "all_reduce_ns", n_stages),
         .exchange_ns = script_opt_numbers(L, t, "exchange_ns", n_stages),
+        .make_ns = script_opt_numbers(L, t, "make_ns", n_stages),
     };
 }
 

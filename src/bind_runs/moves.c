@@ -30,12 +30,7 @@ void script_tell_of_moves(lua_State *L, const ft_blueprint *b, ft_simulation *op
     lots[0] = (ft_lot){0, 0};
     for (int i = 1; i <= b->stays.n; i++)
         lots[i] = (ft_lot){b->stays.of[i].at, ft_place_bytes(b->stays.of[i].unit->bytes)};
-    for (int d = 0; d < n_devices; d++) {
-        const ft_device *device = &b->cut.devices[d];
-        double rate = b->copy_bytes_per_s[d];
-        if (device->host_limit > 0 && device->host_limit < rate) rate = device->host_limit;
-        ns_per_byte[d] = 1e9 / rate;
-    }
+    for (int d = 0; d < n_devices; d++) ns_per_byte[d] = 1e9 / ft_blueprint_copy_rate(b, d);
     options->swap_bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes;
     options->lots = lots;
     options->swap_ns_per_byte = ns_per_byte;
@@ -110,13 +105,14 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
  *   action, has ended, though there is room), writes_back (true: whatever leaves is copied),
  *   updates_at_home (true: in host memory, where the optimizer's state stays), far_ahead (true:
  *   loads stand further before what needs them), room (share of the budget over the least that is
- *   left to such loads), spreads (true: what leaves is no neighbours), tasks (of engine.plan)
+ *   left to such loads), spreads (true: what leaves is no neighbours), makes (true: packed copies
+ *   are made where that takes less than bringing them), tasks (of engine.plan)
  * @treturn string the text of a plan */
 int script_blueprint_fit(lua_State *L)
 {
     static const char *const names[] = {"least",       "spare",           "classes",   "scope",
                                         "writes_back", "updates_at_home", "far_ahead", "room",
-                                        "spreads",     "tasks",           NULL};
+                                        "spreads",     "tasks",           "makes",     NULL};
     ft_error err;
     ft_plan *plan;
     ft_text text = {0};
@@ -137,7 +133,8 @@ int script_blueprint_fit(lua_State *L)
                         .updates_at_home = script_opt_bool(L, 2, "updates_at_home", false),
                         .far_ahead = script_opt_bool(L, 2, "far_ahead", false),
                         .room = script_opt_number(L, 2, "room", 0),
-                        .spreads = script_opt_bool(L, 2, "spreads", false)};
+                        .spreads = script_opt_bool(L, 2, "spreads", false),
+                        .makes = script_opt_bool(L, 2, "makes", false)};
     ft_status status = ft_fit_plan(&plan, b, &fit, &err);
     if (status == FT_OK) status = ft_plan_write(plan, &text, &err);
     ft_plan_free(plan);
@@ -152,7 +149,7 @@ static void push_volumes(lua_State *L, const ft_volume *volumes, int n)
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
         const ft_volume *v = &volumes[d];
-        lua_createtable(L, 0, 5);
+        lua_createtable(L, 0, 6);
         for (int out = 0; out < 2; out++) {
             lua_createtable(L, 0, FT_MEMORY_CLASSES);
             for (int c = 0; c < FT_MEMORY_CLASSES; c++)
@@ -163,14 +160,15 @@ static void push_volumes(lua_State *L, const ft_volume *volumes, int n)
         script_set_number(L, "loads", (double)v->loads);
         script_set_number(L, "saves", (double)v->saves);
         script_set_number(L, "drops", (double)v->drops);
+        script_set_number(L, "makes", (double)v->makes);
         lua_rawseti(L, -2, d + 1);
     }
 }
 
 /*** What the plan's moves copy in its longest leg.
  * @function blueprint:volumes
- * @treturn[opt] table by device: bytes_in and bytes_out by class, loads, saves and drops; nil when
- *   nothing moves */
+ * @treturn[opt] table by device: bytes_in and bytes_out by class, loads, saves, drops and makes;
+ *   nil when nothing moves */
 int script_blueprint_volumes(lua_State *L)
 {
     const ft_blueprint *b = script_check_blueprint(L, 1);

@@ -6,11 +6,19 @@
 static ft_stage_costs opt_factors(lua_State *L, int i, const ft_stage_costs *costs, int n)
 {
     ft_stage_costs result = *costs;
-    const double **lists[] = {
-        &result.forward_ns,         &result.backward_ns,  &result.reduce_ns,
-        &result.update_ns,          &result.adopt_ns,     &result.backward_input_ns,
-        &result.backward_weight_ns, &result.recompute_ns, &result.predict_ns,
-        &result.all_reduce_ns,      &result.attenuate_ns, &result.exchange_ns};
+    const double **lists[] = {&result.forward_ns,
+                              &result.backward_ns,
+                              &result.reduce_ns,
+                              &result.update_ns,
+                              &result.adopt_ns,
+                              &result.backward_input_ns,
+                              &result.backward_weight_ns,
+                              &result.recompute_ns,
+                              &result.predict_ns,
+                              &result.all_reduce_ns,
+                              &result.attenuate_ns,
+                              &result.exchange_ns,
+                              &result.make_ns};
     if (lua_isnoneornil(L, i)) return result;
     script_check_table(L, i);
     if ((int)lua_objlen(L, i) != n) script_arg_error(L, i, "expected a number for each stage");

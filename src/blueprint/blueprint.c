@@ -308,6 +308,12 @@ void ft_blueprint_sends(const ft_blueprint *b, int device, int64_t by_kind[FT_AC
     add_sends(b, device, &lists->drain, 1, by_kind);
 }
 
+double ft_blueprint_copy_rate(const ft_blueprint *b, int device)
+{
+    double rate = b->copy_bytes_per_s[device], limit = b->cut.devices[device].host_limit;
+    return limit > 0 && limit < rate ? limit : rate;
+}
+
 const ft_machine *ft_blueprint_machine(const ft_blueprint *b)
 {
     return b->cut.machine;

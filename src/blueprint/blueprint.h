@@ -134,6 +134,8 @@ double ft_blueprint_traffic(const ft_blueprint *blueprint, int edge, double *mes
 /* Bytes that the device sends others in the longest leg, of the longest batches: by the kind of
  * action that makes what is sent. */
 void ft_blueprint_sends(const ft_blueprint *blueprint, int device, int64_t by_kind[FT_ACT_COUNT]);
+/* Bytes per second between the device's memory and the host's. */
+double ft_blueprint_copy_rate(const ft_blueprint *blueprint, int device);
 /* What transfers pass over in a simulation; NULL when the options have no machine. */
 const ft_machine *ft_blueprint_machine(const ft_blueprint *blueprint);
 /* FT_INFEASIBLE when a device's planned memory is over its budget: the message has the breakdown by
@@ -146,6 +148,8 @@ int64_t ft_blueprint_work_at(const ft_blueprint *blueprint, int device);
 /* Updates that the stage keeps its parameters ahead; 0: it does not. */
 double ft_blueprint_ahead(const ft_blueprint *blueprint, int stage);
 
+/* Packing makes two copies of a weight in another layout: so often it is walked over. */
+enum { FT_PACK_PASSES = 6 };
 /* Modelled time of a node on a device, ns: the larger of arithmetic and memory traffic at the
  * device's rates (roofline), plus the cost of a call. */
 double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device);

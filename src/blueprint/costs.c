@@ -147,6 +147,23 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
     }
 }
 
+/* Packed copies of all weights, also of those that do not change. */
+static double making_ns(const ft_blueprint *b, int s, const ft_work_costs *costs)
+{
+    const ft_stage *cut = b->seats[s].cut[0];
+    const ft_graph *g = b->cut.graphs[0];
+    double ns = 0;
+    for (int i = 0; i < cut->n_forward; i++) {
+        const ft_node *node = ft_graph_node(g, cut->forward[i]);
+        if (!node->op->pack_input) continue;
+        const ft_value *weight = ft_graph_value(g, node->in[node->op->pack_input - 1]);
+        double bytes = weight->kind == FT_VALUE_PARAM ? (double)ft_spec_bytes(&weight->spec) : 0;
+        const ft_device *device = &b->cut.devices[b->seats[s].device];
+        ns += costs ? costs->pack_ns[cut->forward[i]] : traffic_ns(FT_PACK_PASSES * bytes, device);
+    }
+    return ns;
+}
+
 /* Measured: by parameter; sums of gradient terms and copies of replicas by their bytes. */
 static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs, double *reduce,
                         double *update, double *adopt)
@@ -295,6 +312,7 @@ static void price_seat(const ft_blueprint *b, int s, double *const *rows)
     rows[FT_ACT_PREDICT][s] = traffic_ns(4 * known_bytes(b, s), device);
     rows[FT_ACT_ATTENUATE][s] = traffic_ns(5 * known_bytes(b, s), device);
     rows[FT_ACT_EXCHANGE][s] = exchange_ns(b, s);
+    rows[FT_ACT_MAKE][s] = making_ns(b, s, costs);
 }
 
 static ft_status note_copies(ft_blueprint *b, ft_error *err)
@@ -313,9 +331,10 @@ static ft_status note_copies(ft_blueprint *b, ft_error *err)
 ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
 {
     static const ft_action_kind kinds[] = {
-        FT_ACT_FORWARD,   FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT, FT_ACT_BACKWARD_WEIGHT,
-        FT_ACT_PREDICT,   FT_ACT_REDUCE,   FT_ACT_UPDATE,         FT_ACT_ADOPT,
-        FT_ACT_ATTENUATE, FT_ACT_EXCHANGE};
+        FT_ACT_FORWARD,         FT_ACT_BACKWARD, FT_ACT_BACKWARD_INPUT,
+        FT_ACT_BACKWARD_WEIGHT, FT_ACT_PREDICT,  FT_ACT_REDUCE,
+        FT_ACT_UPDATE,          FT_ACT_ADOPT,    FT_ACT_ATTENUATE,
+        FT_ACT_EXCHANGE,        FT_ACT_MAKE};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int n = b->seating.n_seats, n_stages = b->seating.n_stages;
     double *here[FT_ACT_COUNT] = {NULL}, *rows[FT_ACT_COUNT] = {NULL};
@@ -346,6 +365,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
                                 .recompute_ns = rows[FT_ACT_FORWARD],
                                 .predict_ns = rows[FT_ACT_PREDICT],
                                 .attenuate_ns = rows[FT_ACT_ATTENUATE],
-                                .exchange_ns = rows[FT_ACT_EXCHANGE]};
+                                .exchange_ns = rows[FT_ACT_EXCHANGE],
+                                .make_ns = rows[FT_ACT_MAKE]};
     return FT_OK;
 }

@@ -399,6 +399,13 @@ ft_status close_leg(ft_run *run, ft_error *err)
     return finished == FT_OK ? back : finished;
 }
 
+/* Of weights that are at home again. */
+static ft_status make_packs(ft_run *run, ft_error *err)
+{
+    FT_TRY(pack_made(run, err));
+    return finish_streams(run, err);
+}
+
 ft_status ft_run_end(ft_run *run, ft_error *err)
 {
     if (!run->active) return FT_OK;
@@ -420,6 +427,7 @@ ft_status ft_run_end(ft_run *run, ft_error *err)
         if (status == FT_OK && complete) status = heard;
     }
     ft_status finished = close_leg(run, complete && status == FT_OK ? err : NULL);
+    if (finished == FT_OK && status == FT_OK && complete) finished = make_packs(run, err);
     gather_events(run);
     if (status == FT_OK && complete) status = first_failure(run, err);
     if (status == FT_OK && complete) status = finished;

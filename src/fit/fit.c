@@ -41,13 +41,21 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
         (extent){in_flight * seat->slot_bytes, ft_place_room(seat->slot_bytes)};
 }
 
+static bool is_made(const ft_blueprint *b, int s, int64_t bytes)
+{
+    const ft_seat_layout *seat = &b->seats[s];
+    double rate = ft_blueprint_copy_rate(b, seat->device);
+    return bytes && b->costs.make_ns[seat->stage] < 1e9 * (double)bytes / rate;
+}
+
 static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency *out,
                          ft_arena *arena, ft_error *err)
 {
     int n = b->seating.n_seats, n_devices = b->cut.n_devices;
     int64_t(*bytes)[FT_MEMORY_CLASSES] = ft_arena_array(arena, n, sizeof *bytes);
     int64_t *capacity = ft_arena_array(arena, n_devices, sizeof *capacity);
-    if (!bytes || !capacity) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
+    bool *makes = ft_arena_array(arena, n, sizeof *makes);
+    if (!bytes || !capacity || !makes) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
     for (int d = 0; d < n_devices; d++)
         capacity[d] = b->cut.devices[d].memory_bytes - b->blocks[d].total - fit->spare[d];
     for (int s = 0; s < n; s++) {
@@ -58,6 +66,7 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
             bytes[s][c] = ft_place_bytes(extents[c].together);
             capacity[b->seats[s].device] += extents[c].apart;
         }
+        makes[s] = fit->makes && is_made(b, s, bytes[s][FT_MEMORY_PACKED]);
     }
     int ahead = fit->least ? 0 : fit->far_ahead ? FT_LOADS_FAR_AHEAD : FT_LOADS_AHEAD;
     *out = (ft_residency){.plan = &b->plan,
@@ -69,7 +78,8 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
                           .spreads = fit->spreads,
                           .scope = fit->scope,
                           .writes_back = fit->writes_back,
-                          .updates_at_home = fit->updates_at_home};
+                          .updates_at_home = fit->updates_at_home,
+                          .makes = makes};
     if (fit->least) return ft_residency_least(out, capacity, err);
     for (int d = 0; d < n_devices; d++)
         if (capacity[d] < 0)

@@ -15,6 +15,7 @@ typedef struct ft_fit {
     bool far_ahead;                    /* loads stand FT_LOADS_FAR_AHEAD */
     double room;                       /* as of ft_residency, as the next */
     bool spreads;
+    bool makes; /* packed copies are made where that is predicted to take less than bringing them */
 } ft_fit;
 
 /* The plan with moves between device and host memory. Places are found by a blueprint of that plan;

@@ -17,6 +17,7 @@ typedef struct progress {
     bool exchanges;          /* an edge X->R begins here */
     bool splits;             /* I and G stand for B */
     bool moves;              /* swaps, drops, recomputes or updates at home; else all is here */
+    bool makes;              /* packed copies, which then are lost nowhere */
     bool moved[FT_MEMORY_CLASSES]; /* by some action */
     bool are_dead;                 /* gradients: an update has used them, no backward came since */
     uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
@@ -95,7 +96,8 @@ static const char *find_home_fault(const progress *s)
         bool needed = class == FT_MEMORY_WEIGHTS || class == FT_MEMORY_GRADIENTS ||
                       class == FT_MEMORY_OPTIMIZER ||
                       (class == FT_MEMORY_PACKED && s->moved[class]);
-        if (needed && s->at[class] != AT_HOST)
+        bool later = class == FT_MEMORY_PACKED && s->makes && s->at[class] == AT_NOWHERE;
+        if (needed && !later && s->at[class] != AT_HOST)
             return "works in host memory, where not all that it needs has been brought";
     }
     return s->are_dead ? "works in host memory, where the gradients were not saved" : NULL;
@@ -126,7 +128,7 @@ static bool computes_backward(ft_action_kind kind)
            kind == FT_ACT_BACKWARD_WEIGHT;
 }
 
-/* O, L, D and C change where a tensor is; NULL when they may. */
+/* O, L, D, C and M change where a tensor is; NULL when they may. */
 static const char *move(uint8_t *at, ft_action_kind kind)
 {
     switch (kind) {
@@ -143,6 +145,7 @@ static const char *move(uint8_t *at, ft_action_kind kind)
         *at = *at == AT_BOTH ? AT_HOST : AT_NOWHERE;
         return NULL;
     case FT_ACT_RECOMPUTE:
+    case FT_ACT_MAKE:
         if (on_device(*at)) return "makes again what is on the device";
         *at = AT_DEVICE;
         return NULL;
@@ -165,8 +168,12 @@ static const char *move_activations(progress *s, const ft_action *a, int64_t loc
 static const char *move_class(progress *s, const ft_action *a)
 {
     uint8_t *at = &s->at[a->item];
+    bool packed = a->item == FT_MEMORY_PACKED;
+    if (a->kind == FT_ACT_MAKE && !packed)
+        return "makes what is not made of others: expected packed";
     const char *fault = move(at, a->kind);
-    bool lost = *at == AT_NOWHERE && !(a->item == FT_MEMORY_GRADIENTS && s->are_dead);
+    bool lost = *at == AT_NOWHERE && !(a->item == FT_MEMORY_GRADIENTS && s->are_dead) &&
+                !(packed && s->makes);
     return !fault && lost ? "drops what is nowhere else" : fault;
 }
 
@@ -185,7 +192,7 @@ static const char *find_move_fault(progress *s, const ft_action *a, int64_t loca
 static const char *find_visit_fault(progress *s, const ft_action *a)
 {
     bool weights = a->item == FT_MEMORY_WEIGHTS || a->item == FT_MEMORY_PACKED;
-    if (!weights || a->kind == FT_ACT_SWAP_OUT)
+    if (!weights || a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_MAKE)
         return "is neither a load nor a drop of weights, in a plan of forwards alone";
     return move_class(s, a);
 }
@@ -438,9 +445,8 @@ static void look_at_move(checker *c, progress *s, const ft_action *a)
 {
     if (s->moved[a->item] || a->item == FT_MEMORY_ACTIVATIONS) return;
     s->moved[a->item] = true;
-    s->at[a->item] = a->kind == FT_ACT_SWAP_IN        ? AT_HOST
-                     : a->item == FT_MEMORY_GRADIENTS ? AT_NOWHERE
-                                                      : AT_BOTH;
+    bool made = a->item == FT_MEMORY_GRADIENTS || a->kind == FT_ACT_MAKE;
+    s->at[a->item] = a->kind == FT_ACT_SWAP_IN ? AT_HOST : made ? AT_NOWHERE : AT_BOTH;
     c->moves_weights |= a->item == FT_MEMORY_WEIGHTS;
 }
 
@@ -455,6 +461,7 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
             ft_action_at_home(a))
             s->moves = true;
         if (a->kind == FT_ACT_ATTENUATE) s->attenuates = true;
+        if (a->kind == FT_ACT_MAKE) s->makes = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS) look_at_move(c, s, a);
         if (ft_action_at_home(a) && !s->moved[FT_MEMORY_OPTIMIZER]) { /* it never leaves it */
             s->moved[FT_MEMORY_OPTIMIZER] = true;

@@ -19,7 +19,8 @@ ft_status ft_cost_round(int64_t *out, double ns, const char *what, int index, ft
 static bool computes_a_micro(ft_action_kind kind)
 {
     return ft_action_per_micro(kind) && ft_action_stream(kind) == FT_STREAM_COMPUTE &&
-           kind != FT_ACT_DROP && kind != FT_ACT_PREDICT && kind != FT_ACT_ATTENUATE;
+           kind != FT_ACT_DROP && kind != FT_ACT_PREDICT && kind != FT_ACT_ATTENUATE &&
+           kind != FT_ACT_MAKE;
 }
 
 ft_status ft_costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_stage_costs *costs,
@@ -39,6 +40,7 @@ ft_status ft_costs_round(int64_t **out, ft_arena *arena, int n_stages, const ft_
         [FT_ACT_PREDICT] = costs ? costs->predict_ns : NULL,
         [FT_ACT_ATTENUATE] = costs ? costs->attenuate_ns : NULL,
         [FT_ACT_EXCHANGE] = costs ? costs->exchange_ns : NULL,
+        [FT_ACT_MAKE] = costs ? costs->make_ns : NULL,
     };
     for (int s = 0; s < n_stages; s++)
         for (int k = 0; k < FT_ACT_COUNT; k++) {

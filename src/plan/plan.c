@@ -86,6 +86,7 @@ unsigned ft_action_needs(const ft_action *a)
         [FT_ACT_PREDICT] = WEIGHTS | OPTIMIZER,
         [FT_ACT_ATTENUATE] = WEIGHTS | OPTIMIZER | GRADIENTS,
         [FT_ACT_EXCHANGE] = GRADIENTS,
+        [FT_ACT_MAKE] = WEIGHTS,
     };
     return ft_action_at_home(a) ? 0 : needs[a->kind];
 }
@@ -93,9 +94,13 @@ unsigned ft_action_needs(const ft_action *a)
 unsigned ft_action_writes(const ft_action *a)
 {
     static const unsigned writes[FT_ACT_COUNT] = {
-        [FT_ACT_BACKWARD] = GRADIENTS,     [FT_ACT_BACKWARD_WEIGHT] = GRADIENTS,
-        [FT_ACT_REDUCE] = GRADIENTS,       [FT_ACT_UPDATE] = WEIGHTS | PACKED | OPTIMIZER,
-        [FT_ACT_ADOPT] = WEIGHTS | PACKED, [FT_ACT_ATTENUATE] = GRADIENTS,
+        [FT_ACT_BACKWARD] = GRADIENTS,
+        [FT_ACT_BACKWARD_WEIGHT] = GRADIENTS,
+        [FT_ACT_REDUCE] = GRADIENTS,
+        [FT_ACT_UPDATE] = WEIGHTS | PACKED | OPTIMIZER,
+        [FT_ACT_ADOPT] = WEIGHTS | PACKED,
+        [FT_ACT_ATTENUATE] = GRADIENTS,
+        [FT_ACT_MAKE] = PACKED,
     };
     return ft_action_at_home(a) ? 0 : writes[a->kind];
 }

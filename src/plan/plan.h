@@ -63,7 +63,8 @@
     X(DRAIN, 'Z', "drain", BATCH, COMPUTE, NOTHING) /* nothing of the stage is in flight here */   \
     X(TAKE_NORMS, 'N', "take-norms", BATCH, COMPUTE, NOTHING) /* of stages whose R comes later */  \
     X(ATTENUATE, 'A', "attenuate", MICRO, COMPUTE, LAG) /* gradients whose F read older weights */ \
-    X(EXCHANGE, 'X', "exchange", BATCH, COMPUTE, NOTHING) /* gradient terms to who sums them */
+    X(EXCHANGE, 'X', "exchange", BATCH, COMPUTE, NOTHING) /* gradient terms to who sums them */    \
+    X(MAKE, 'M', "make", MICRO, COMPUTE, CLASS) /* packed copies, from weights that are there */
 
 typedef enum {
 #define FT_ACTION_ENUM(name, ...) FT_ACT_##name,
@@ -114,7 +115,7 @@ unsigned ft_action_needs(const ft_action *action);
 unsigned ft_action_writes(const ft_action *action);
 /* Of a U: it works in host memory, where all that it needs is, and nowhere else. */
 bool ft_action_at_home(const ft_action *action);
-/* Whether it moves a class: an O, L or D; and off its device: an O or D. */
+/* Whether it brings a class to its device or off it: an O, L, D or M; off it: an O or D. */
 bool ft_action_moves(const ft_action *action);
 bool ft_action_leaves(const ft_action *action);
 
@@ -153,7 +154,7 @@ typedef struct ft_stage_costs {
     const double *backward_input_ns, *backward_weight_ns, *recompute_ns, *predict_ns;
     const double *attenuate_ns;
     const double *all_reduce_ns; /* over the replicas of a stage without X, per batch */
-    const double *exchange_ns;
+    const double *exchange_ns, *make_ns;
 } ft_stage_costs;
 
 typedef struct ft_action_list {

@@ -16,6 +16,7 @@ typedef struct item {
     int stay;     /* the one that is open; -1: not on the device */
     bool is_dirty;
     bool is_dead; /* it holds nothing: its next use makes it */
+    bool is_made; /* on the device, of what is there */
 } item;
 
 typedef enum { LEAVES_SAVED, LEAVES_DROPPED, LEAVES_DEAD } leaving;
@@ -24,7 +25,7 @@ typedef enum { LEAVES_SAVED, LEAVES_DROPPED, LEAVES_DEAD } leaving;
 typedef struct stay {
     int item;
     int64_t begin, end;          /* first and last use; begin may move forward */
-    bool is_loaded;              /* else its first use makes it */
+    bool is_loaded;              /* else its first use, or an M before that, makes it */
     leaving leaving;             /* the dead need no action */
     int from_batch, until_batch; /* of the moves */
     int micro;                   /* of activations */
@@ -34,6 +35,7 @@ typedef struct use {
     int64_t at;
     int item;
     int64_t later; /* number of the next use of the item; -1: none */
+    int stay;      /* that it is in, once these are found */
 } use;
 
 typedef struct planner {

@@ -61,6 +61,20 @@ static ft_status label(planner *p, ft_error *err)
     return FT_OK;
 }
 
+/* Moves of the kind that bring what the action at `at` is the first to need; returns how many. */
+static int write_begins(const planner *p, const index *begins, int64_t at, ft_action_kind kind,
+                        ft_action *to)
+{
+    int n = 0;
+    for (int64_t k = begins->first[at]; k < begins->first[at + 1]; k++) {
+        const stay *s = &p->stays[begins->numbers[k]];
+        const item *i = &p->items[s->item];
+        if (kind == FT_ACT_MAKE ? i->is_made : s->is_loaded)
+            to[n++] = move_of(i, kind, s->from_batch, s->micro);
+    }
+    return n;
+}
+
 ft_status residency_write(planner *p, ft_action_list *out, ft_error *err)
 {
     index begins, ends;
@@ -71,11 +85,8 @@ ft_status residency_write(planner *p, ft_action_list *out, ft_error *err)
     ft_action *to = ft_arena_array(p->arena, p->n + 2 * p->n_stays + 1, sizeof *to);
     if (!to) return no_memory(err);
     for (int64_t at = 0; at < p->n; at++) {
-        for (int64_t k = begins.first[at]; k < begins.first[at + 1]; k++) {
-            const stay *s = &p->stays[begins.numbers[k]];
-            if (!s->is_loaded) continue;
-            to[n++] = move_of(&p->items[s->item], FT_ACT_SWAP_IN, s->from_batch, s->micro);
-        }
+        n += write_begins(p, &begins, at, FT_ACT_SWAP_IN, to + n);
+        n += write_begins(p, &begins, at, FT_ACT_MAKE, to + n); /* of what the loads bring */
         to[n++] = p->list[at];
         for (int64_t k = ends.first[at]; k < ends.first[at + 1]; k++) {
             const stay *s = &p->stays[ends.numbers[k]];
@@ -124,7 +135,10 @@ static void note(ft_volume *v, const item *i, ft_action_kind kind)
 {
     if (kind == FT_ACT_SWAP_IN) v->in[i->class] += i->bytes;
     if (kind == FT_ACT_SWAP_OUT) v->out[i->class] += i->bytes;
-    *(kind == FT_ACT_SWAP_IN ? &v->loads : kind == FT_ACT_SWAP_OUT ? &v->saves : &v->drops) += 1;
+    *(kind == FT_ACT_SWAP_IN    ? &v->loads
+      : kind == FT_ACT_SWAP_OUT ? &v->saves
+      : kind == FT_ACT_MAKE     ? &v->makes
+                                : &v->drops) += 1;
 }
 
 static void add_times(int64_t *to, int64_t by, int64_t times)
@@ -152,6 +166,7 @@ static bool add_list(ft_volume *v, const ft_seating *seating, int device,
     add_times(&v->loads, once.loads, times);
     add_times(&v->saves, once.saves, times);
     add_times(&v->drops, once.drops, times);
+    add_times(&v->makes, once.makes, times);
     return once.loads + once.saves + once.drops > 0;
 }
 

@@ -37,12 +37,14 @@ typedef struct ft_residency {
     bool updates_at_home; /* a stage's weights and gradients leave for its updates, which work in
                              host memory, where the optimizer's state stays; of stages whose
                              weights and gradients move */
+    const bool *makes;    /* by replica: packed copies that move are made of the weights where they
+                             are needed, and never saved or loaded; NULL: none are */
 } ft_residency;
 
 /* What is copied in the leg, by class. */
 typedef struct ft_volume {
     int64_t in[FT_MEMORY_CLASSES], out[FT_MEMORY_CLASSES]; /* bytes */
-    int64_t loads, saves, drops;
+    int64_t loads, saves, drops, makes;
 } ft_volume;
 
 /* What the moves of a plan copy, by device; bytes as in ft_residency. False: nothing moves. */

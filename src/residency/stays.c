@@ -81,15 +81,16 @@ static ft_status make_items(planner *p, int64_t *all, ft_error *err)
         int s = i / FT_MEMORY_CLASSES, c = i % FT_MEMORY_CLASSES;
         bool here = p->seat[s] >= 0 && c != FT_MEMORY_ACTIVATIONS;
         bool dead = c == FT_MEMORY_GRADIENTS && !p->q->writes_back;
+        bool made = here && c == FT_MEMORY_PACKED && p->q->makes && p->q->makes[p->seat[s]];
         if (c == FT_MEMORY_OPTIMIZER && p->at_home[s]) here = false;
-        p->items[i] = (item){s, c, here ? bytes_of(p, s)[c] : 0, -1, -1, false, dead};
+        p->items[i] = (item){s, c, here ? bytes_of(p, s)[c] : 0, -1, -1, false, dead, made};
         *all += p->items[i].bytes;
     }
     for (int s = 0; s < plan->n_stages; s++)
         for (int i = 0; i < p->window[s]; i++) {
             int64_t bytes = bytes_of(p, s)[FT_MEMORY_ACTIVATIONS];
             p->items[p->first_micro[s] + i] =
-                (item){s, FT_MEMORY_ACTIVATIONS, bytes, -1, -1, false, true};
+                (item){s, FT_MEMORY_ACTIVATIONS, bytes, -1, -1, false, true, false};
             *all += bytes;
         }
     return FT_OK;
@@ -134,7 +135,8 @@ static int needs_of(const planner *p, const ft_action *a, int *out)
         if (needs >> c & 1 && p->items[a->stage * FT_MEMORY_CLASSES + c].bytes)
             out[n++] = a->stage * FT_MEMORY_CLASSES + c;
     if (activations_of(p, a, &out[n])) n++;
-    if (!(needs >> FT_MEMORY_WEIGHTS & 1) || a->kind == FT_ACT_UPDATE) return n;
+    bool made = p->items[a->stage * FT_MEMORY_CLASSES + FT_MEMORY_PACKED].is_made;
+    if (!(needs >> FT_MEMORY_WEIGHTS & 1) || (a->kind == FT_ACT_UPDATE && !made)) return n;
     for (int i = p->owners.first[a->stage]; i < p->owners.first[a->stage + 1]; i++) {
         int owner = p->owners.stages[i], weights = owner * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
         if (owner != a->stage && p->items[weights].bytes) out[n++] = weights; /* of this device */
@@ -205,7 +207,7 @@ ft_status residency_find_uses(planner *p, ft_error *err)
         int k = needs_of(p, &p->list[i], needs);
         p->first_use[i] = n;
         for (int j = 0; j < k; j++, n++) {
-            p->uses[n] = (use){i, needs[j], -1};
+            p->uses[n] = (use){i, needs[j], -1, -1};
             p->needed[i] += p->items[needs[j]].bytes;
             if (last[needs[j]] >= 0)
                 p->uses[last[needs[j]]].later = n;
@@ -227,6 +229,7 @@ static void close_stay(planner *p, item *i)
     bool saved = i->is_dirty && !i->is_dead;
     bool holds = !i->is_dead || i->class == FT_MEMORY_GRADIENTS; /* dead activations are gone */
     if (p->q->writes_back && holds) saved = true;
+    if (i->is_made) saved = false;
     s->leaving = saved ? LEAVES_SAVED : LEAVES_DROPPED;
     if (!saved && i->is_dead && i->class == FT_MEMORY_ACTIVATIONS) s->leaving = LEAVES_DEAD;
     p->used -= i->bytes;
@@ -267,7 +270,7 @@ static int find_victim(const planner *p, int64_t at)
         if (i->stay < 0 || is_needed(p, k, at)) continue;
         bool again = i->next >= 0;
         double far = again ? (double)(p->uses[i->next].at - at) : (double)p->n;
-        int cost = (i->is_dirty && !i->is_dead) + (again && !i->is_dead);
+        int cost = (i->is_dirty && !i->is_dead && !i->is_made) + (again && !i->is_dead);
         double score = cost ? far / cost : 2.0 * (double)p->n;
         if (p->q->spreads) score = spread(score, i);
         if (score <= most) continue;
@@ -325,7 +328,7 @@ static ft_status bring(planner *p, int number, int64_t at, ft_error *err)
         (stay){.item = number,
                .begin = at,
                .end = at,
-               .is_loaded = !i->is_dead,
+               .is_loaded = !i->is_dead && !i->is_made,
                .from_batch = a->batch,
                .micro = i->class == FT_MEMORY_ACTIVATIONS ? a->micro : first_micro_of(p, i->stage)};
     p->used += i->bytes;
@@ -390,6 +393,7 @@ static ft_status pass(planner *p, int64_t at, ft_error *err)
         item *i = &p->items[p->uses[u].item];
         if (i->stay < 0) FT_TRY(bring(p, p->uses[u].item, at, err));
         stay *s = &p->stays[i->stay];
+        p->uses[u].stay = i->stay;
         s->end = at;
         if (a->batch < s->from_batch) s->from_batch = a->batch;
         if (i->stage == a->stage && i->class != FT_MEMORY_ACTIVATIONS &&
@@ -403,11 +407,23 @@ static ft_status pass(planner *p, int64_t at, ft_error *err)
     return FT_OK;
 }
 
+/* What is made needs weights: a leg that has the one has the loads of the others. */
+static void keep_weights(planner *p, const stay *made)
+{
+    for (int64_t u = p->first_use[made->begin]; u < p->first_use[made->begin + 1]; u++) {
+        stay *s = &p->stays[p->uses[u].stay];
+        bool weights = p->items[s->item].class == FT_MEMORY_WEIGHTS;
+        if (weights && made->from_batch < s->from_batch) s->from_batch = made->from_batch;
+    }
+}
+
 ft_status residency_find_stays(planner *p, ft_error *err)
 {
     for (int64_t at = 0; at < p->n; at++) FT_TRY(pass(p, at, err));
     for (int i = 0; i < p->n_items; i++)
         if (p->items[i].stay >= 0) close_stay(p, &p->items[i]);
+    for (int64_t k = 0; k < p->n_stays; k++)
+        if (p->items[p->stays[k].item].is_made) keep_weights(p, &p->stays[k]);
     return FT_OK;
 }
 

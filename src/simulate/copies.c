@@ -89,17 +89,17 @@ bool simulation_is_moving(const simulation *s, int device, const ft_action *a, c
     if (queues[FT_STREAM_IN].first < 0 && queues[FT_STREAM_OUT].first < 0) return false;
     if (ft_action_at_home(a)) return is_saved_later(s, device, m);
     int seat = simulation_seat(s, m);
+    bool makes = m->kind == FT_ACT_MAKE, drops = is_of_class(m) && !makes;
     const int *coming = &s->coming[seat * FT_MEMORY_CLASSES];
-    unsigned needs = is_of_class(m) ? 1U << m->item : ft_action_needs(a);
+    unsigned needs = drops ? 1U << m->item : ft_action_needs(a);
     for (int c = 0; c < FT_MEMORY_CLASSES; c++)
         if (c != FT_MEMORY_ACTIVATIONS && needs >> c & 1 && coming[c]) return true;
     bool of_micro =
         is_of_class(m) ? m->item == FT_MEMORY_ACTIVATIONS : ft_action_per_micro(a->kind);
     if (of_micro && s->moving_micros[seat] && s->moving_micros[seat][local_of(s, m)]) return true;
-    if (!is_of_class(m) && needs >> FT_MEMORY_WEIGHTS & 1 && is_lent_later(s, device, a))
-        return true;
-    bool comes = a->stay && !is_of_class(m); /* gradients that are there, or activations */
-    if (comes && a->kind != FT_ACT_FORWARD)
+    if (!drops && needs >> FT_MEMORY_WEIGHTS & 1 && is_lent_later(s, device, a)) return true;
+    bool comes = a->stay && !drops; /* gradients that are there, or activations */
+    if (comes && !makes && a->kind != FT_ACT_FORWARD)
         comes = !s->open[seat * FT_MEMORY_CLASSES + FT_MEMORY_GRADIENTS];
     return comes && is_left_later(s, device, a->stay, INT64_MAX);
 }
@@ -118,7 +118,7 @@ void simulation_note_stay(simulation *s, const ft_action *a, const ft_meeting *m
     int class = is_of_class(m) ? m->item : forward ? FT_MEMORY_ACTIVATIONS : FT_MEMORY_GRADIENTS;
     int *open = stay_of(s, m, class);
     if (open && is_of_class(m))
-        *open = 0; /* a drop */
+        *open = m->kind == FT_ACT_MAKE ? a->stay : 0; /* a drop */
     else if (open && a->stay && (forward || !*open))
         *open = a->stay;
 }

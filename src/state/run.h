@@ -286,9 +286,10 @@ ft_status units_check(const ft_run *run, ft_error *err);
 /* Before an action that computes: the gradients that it begins have their place; it waits for
  * copies of what it needs. */
 ft_status units_wait(worker *w, const ft_action *action, ft_error *err);
-/* L, O and D of a class. */
+/* Of a class: L, O and D; before what an M makes is written. */
 ft_status unit_comes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_goes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
+ft_status unit_begins(worker *w, const ft_action *action, ft_error *err);
 
 #endif

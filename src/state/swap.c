@@ -104,9 +104,10 @@ static ft_status settle(worker *w, const micro_state *m, ft_error *err)
 
 ft_status swaps_wait(worker *w, const ft_action *a, ft_error *err)
 {
-    if (ft_action_moves(a)) return FT_OK;
+    bool makes = a->kind == FT_ACT_MAKE;
+    if (ft_action_moves(a) && !makes) return FT_OK;
     FT_TRY(units_wait(w, a, err));
-    if (!w->run->seats[a->seat].swaps || !ft_action_per_micro(a->kind)) return FT_OK;
+    if (makes || !w->run->seats[a->seat].swaps || !ft_action_per_micro(a->kind)) return FT_OK;
     micro_state *m = micro_of(w->run, a);
     if (a->kind != FT_ACT_FORWARD) return settle(w, m, err);
     m->has_moved = false;

@@ -369,16 +369,27 @@ ft_status unit_is_dropped(worker *w, const ft_action *a, ft_error *err)
     return FT_OK;
 }
 
+/* What the device's work is about to write has its place. */
+static ft_status begin_unit(worker *w, unit_state *u, int stay, ft_error *err)
+{
+    FT_TRY(room_wait(w, stay, w->compute, err));
+    arrive(w, u, stay);
+    occupy(w, place_of(w->run, u), place_bytes(u));
+    return copy_guard(w, u, false, err);
+}
+
+ft_status unit_begins(worker *w, const ft_action *a, ft_error *err)
+{
+    return begin_unit(w, unit_at(w->run, a->seat, a->item), a->stay, err);
+}
+
 /* Gradients that the action is the first to write. */
 static ft_status begin_gradients(worker *w, const ft_action *a, ft_error *err)
 {
     unit_state *u = unit_at(w->run, a->seat, FT_MEMORY_GRADIENTS);
     bool writes = ft_action_writes(a) >> FT_MEMORY_GRADIENTS & 1;
     if (!a->stay || ft_action_moves(a) || !writes || u->is_there) return FT_OK;
-    FT_TRY(room_wait(w, a->stay, w->compute, err));
-    arrive(w, u, a->stay);
-    occupy(w, place_of(w->run, u), place_bytes(u));
-    return copy_guard(w, u, false, err);
+    return begin_unit(w, u, a->stay, err);
 }
 
 /* What the update works on is in host memory when the copies there have ended. */
@@ -472,11 +483,12 @@ ft_status units_end(ft_run *run, ft_error *err)
         unit_state *u = all->of[i];
         if (!u) continue;
         const worker *w = worker_of(run, u);
+        bool returns = u->unit->goes_home && !u->unit->is_made;
         if (u->is_there) {
             if (status == FT_OK)
-                status = u->unit->goes_home ? copy_unit(w, u, w->compute, true, &copied, err)
-                                            : copy_guard(w, u, true, err);
-            if (!u->unit->goes_home) vacate(w, place_of(run, u), place_bytes(u));
+                status = returns ? copy_unit(w, u, w->compute, true, &copied, err)
+                                 : copy_guard(w, u, true, err);
+            if (!returns) vacate(w, place_of(run, u), place_bytes(u));
             leave(w, u);
         }
         if (u->unit->goes_home) point_at(run, u, u->home);

@@ -42,11 +42,12 @@ static ft_status note_unit(ft_stays *stays, ft_arena *arena, const ft_action *a,
     if (!*unit) {
         *unit = ft_arena_alloc(arena, sizeof **unit);
         if (!*unit) return no_memory(err);
-        bool fresh = home || a->kind == FT_ACT_SWAP_IN || class == FT_MEMORY_GRADIENTS ||
-                     class == FT_MEMORY_ACTIVATIONS;
+        bool fresh = home || a->kind == FT_ACT_SWAP_IN || a->kind == FT_ACT_MAKE ||
+                     class == FT_MEMORY_GRADIENTS || class == FT_MEMORY_ACTIVATIONS;
         **unit = (ft_unit){.seat = a->seat, .class = class, .starts = !fresh};
     }
     if (a->kind != FT_ACT_DROP || class != FT_MEMORY_GRADIENTS) (*unit)->goes_home = true;
+    if (a->kind == FT_ACT_MAKE) (*unit)->is_made = true;
     return FT_OK;
 }
 

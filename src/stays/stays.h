@@ -20,7 +20,8 @@ typedef struct ft_unit {
     ft_memory_class class;
     int64_t bytes;  /* without its guard; 0 until who knows them says so */
     bool starts;    /* it is on the device when a leg begins: in the place of first_stay */
-    bool goes_home; /* it is copied to or from host memory */
+    bool goes_home; /* it is copied to or from host memory, or made there at the end of a leg */
+    bool is_made;   /* on the device, and so not copied home */
     int first_stay;
 } ft_unit;
 

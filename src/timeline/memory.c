@@ -46,8 +46,8 @@ static int added_by(const ft_event *e)
     return moves && e->class != FT_MEMORY_ACTIVATIONS ? 0 : added[e->kind];
 }
 
-/* What moves as a whole comes with its load, gradients with the first backward after they left;
- * what leaves first was there from the beginning. */
+/* What moves as a whole comes with its load or where it is made, gradients with the first backward
+ * after they left; what leaves first was there from the beginning. */
 static void move(account *a, const ft_event *e, int class, bool comes)
 {
     bool *there = &a->there[e->stage * FT_MEMORY_CLASSES + class];
@@ -65,7 +65,8 @@ static void pass(account *a, const ft_event *e)
     int64_t saved = a->holdings->saved_bytes[e->stage];
     add(a, added > 0 ? e->start_ns : e->end_ns, added * saved);
     if (ft_action_item(e->kind) == FT_ITEM_CLASS) {
-        if (e->class != FT_MEMORY_ACTIVATIONS) move(a, e, e->class, e->kind == FT_ACT_SWAP_IN);
+        bool comes = e->kind == FT_ACT_SWAP_IN || e->kind == FT_ACT_MAKE;
+        if (e->class != FT_MEMORY_ACTIVATIONS) move(a, e, e->class, comes);
     } else if (ft_action_per_micro(e->kind) && ft_action_writes(&action) >> FT_MEMORY_GRADIENTS & 1)
         move(a, e, FT_MEMORY_GRADIENTS, true);
 }

@@ -113,7 +113,7 @@ return {
    { "src/state/units.c", "FT_TRY(room_wait(w, a->stay, stream, err));", "",
       "c/engine_check", "what comes does not wait for what leaves its place" },
    { "src/state/units.c",
-      "FT_TRY(room_wait(w, a->stay, w->compute, err));", "",
+      "FT_TRY(room_wait(w, stay, w->compute, err));", "",
       "c/engine_check", "gradients begin where a copy is still being read" },
    { "src/state/units.c",
       "            FT_TRY(wait_on(w, w->compute, from->left, err));\n",

@@ -45,13 +45,16 @@ end
 
 -- How what leaves is chosen where there is a choice, as blueprint:fit takes it: what is needed
 -- furthest in the future, with loads near what needs them; or with some room for loads further
--- ahead, where what leaves may be spread over the batch. Which of them waits least depends on the
+-- ahead, where what leaves may be spread over the batch; with packed copies that are made on the
+-- device where that takes less than bringing them. Which of them waits least depends on the
 -- order of work, on sizes and on the link: those behind the first are simulated beside it.
 local CHOICES = {
    {},
+   { makes = true },
    { far_ahead = true, room = 1 / 8 },
    { far_ahead = true, room = 1 / 8, spreads = true },
    { far_ahead = true, room = 1 / 3, spreads = true },
+   { far_ahead = true, room = 1 / 3, spreads = true, makes = true },
 }
 
 -- Share of the time for which a device may wait for copies before other choices are tried.
@@ -108,6 +111,7 @@ local function drawn(plan, mode, least, spare, choice)
       least = least, spare = spare, classes = mode.classes, scope = mode.scope,
       writes_back = mode.writes_back, updates_at_home = choice.home,
       far_ahead = choice.far_ahead, room = choice.room, spreads = choice.spreads,
+      makes = choice.makes,
       tasks = plan.tasks,
    })
    if not ok then
