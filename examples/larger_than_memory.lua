@@ -57,3 +57,18 @@ end
 local text = "cpu:2/%dB@%s"
 print(predicted(text:format(budget, "100MB/s")) > 2 * predicted(text:format(budget, "10GB/s")))
 --> true
+
+-- Orders that group micro-batches have places for all of them between stages; packs of two stages
+-- only between packs (doc/schedules.md).
+local function buffers(packs)
+   local a = ft.args {
+      "Plan T5 on one device.", preset = "t5", devices = { default = "cpu:1" },
+      schedule = { default = "harmony-pp" }, stages = { default = 12 }, packs = { default = packs },
+      steps = { default = 8 },
+      max_source = { default = 64 }, max_target = { default = 4 },
+      profile = { default = "modelled" },
+   }
+   local model = ft.model(a)
+   return ft.plan { model = model, data = task:open(model, a), args = a }.memory[1].buffers
+end
+print(buffers("2/2") < buffers("1/1"))                --> true

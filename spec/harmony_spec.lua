@@ -328,6 +328,9 @@ describe("packs", function()
       end
       refused({ schedule = "gpipe" }, 'packs = "3/1" is for orders that take all micro%-batches '
          .. 'through some stages, then the next: expected schedule = "harmony%-pp" or ')
+      refused({ packs = "300/999", stages = 1998 }, 'packs = "300/999": packs of 999 stages on '
+         .. "each device are 1998 stages; expected smaller ones: the model is cut between %d+ "
+         .. "operators")
       refused({ partition = "mixed" }, "is for stages in the order of the model: expected "
          .. 'partition = "seq"')
       refused({ stages = 3 }, "gives a device 3 stages at a time, and there are 2 devices: "

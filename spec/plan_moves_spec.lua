@@ -401,6 +401,18 @@ describe("what swaps cost", function()
          schedules = { "1f1b" }, partitions = { "seq" }, swap = "auto" })
       assert.is_true(found.best.swapped_bytes > 0)
       assert.matches("swapped .*%% hidden", tostring(found))
+      local grouped = ft.planner(model, { devices = o.devices, batch = 8, source = 16,
+         counts = { 4 }, schedules = { "harmony-pp" }, partitions = { "seq" }, swap = "auto" })
+      local tried = {}
+      for i, row in ipairs(grouped:data()) do
+         tried[row.packs or "alone"] = not row.problem and grouped.rows[i].options
+      end
+      assert.is_truthy(tried.alone)
+      for _, sizes in ipairs { "2/2", "4/4" } do
+         assert.is_truthy(tried[sizes])
+         assert.matches("harmony%-pp, packs " .. sizes .. " ", tostring(grouped))
+         assert.equal(sizes, ft.explore(model, tried[sizes]).options.packs)
+      end
       local without = ft.explore(model, with(o, { swap = "never", stages = 2 }))
       assert.is_false(without.fits)
       local lines = ft.planner.remedies(model, without.options,

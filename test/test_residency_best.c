@@ -139,9 +139,18 @@ static int64_t moved_bytes(const ft_volume *v)
     return sum;
 }
 
+/* An order of work, and how what leaves is chosen. */
+typedef struct choice {
+    const char *schedule, *words;
+    double room;
+    bool spreads, packs; /* packs: both stages are one, forward and back */
+} choice;
+
 /* A chain of two stages on one device, sizes by chance, with some of the room that it would use. */
-static bool compare(ft_rng *rng, const char *schedule, double *planned, double *best)
+static bool compare(ft_rng *rng, const choice *how, double *planned, double *best)
 {
+    static const int pack[STAGES] = {1, 1}, other[STAGES] = {2, 2};
+    const ft_tasks tasks = how->packs ? (ft_tasks){pack, other} : (ft_tasks){NULL, NULL};
     pipeline_case c;
     ft_error err = {0};
     ft_plan *moved = NULL;
@@ -156,13 +165,18 @@ static bool compare(ft_rng *rng, const char *schedule, double *planned, double *
         bytes[s][FT_MEMORY_OPTIMIZER] = 2 * bytes[s][FT_MEMORY_WEIGHTS];
         bytes[s][FT_MEMORY_ACTIVATIONS] = 1 + (int64_t)ft_rng_below(rng, 9);
     }
-    ft_plan *plan = case_plan(&c, schedule);
+    c.pipeline.tasks = tasks;
+    ft_plan *plan = case_plan(&c, how->schedule);
     if (!plan) return false;
     for (int s = 0; s < STAGES; s++)
         all +=
             4 * bytes[s][FT_MEMORY_WEIGHTS] + plan->in_flight[s] * bytes[s][FT_MEMORY_ACTIVATIONS];
-    ft_residency q = {
-        .plan = plan, .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes, .capacity = &capacity};
+    ft_residency q = {.plan = plan,
+                      .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
+                      .capacity = &capacity,
+                      .tasks = tasks,
+                      .room = how->room,
+                      .spreads = how->spreads};
     bool ok = CHECK_STATUS(ft_residency_least(&q, &least, &err), FT_OK);
     capacity = least + (int64_t)ft_rng_below(rng, (uint64_t)(all - least) + 1);
     if (capacity >= all) capacity = all - 1; /* with all of it there is nothing to plan */
@@ -186,27 +200,38 @@ static bool compare(ft_rng *rng, const char *schedule, double *planned, double *
 
 /* No plan can be better than the best. What a rule that looks at one thing at a time may cost has
  * no bound that is known for sizes and costs that differ; here it is held to half of the best more,
- * and to a tenth in the mean. */
+ * and to a tenth in the mean. Room that is left to loads ahead costs more bytes: of plans that
+ * leave some, how many is printed alone. */
 static void test_against_the_best(void)
 {
-    static const char *const schedules[] = {"gpipe", "1f1b", "harmony-pp"};
-    for (int i = 0; i < 3; i++) {
+    static const choice rows[] = {
+        {.schedule = "gpipe", .words = ""},
+        {.schedule = "1f1b", .words = ""},
+        {.schedule = "harmony-pp", .words = ""},
+        {.schedule = "harmony-pp", .words = ", a pack", .packs = true},
+        {.schedule = "1f1b", .words = ", spread", .spreads = true},
+        {.schedule = "harmony-pp",
+         .words = ", spread, an eighth left",
+         .room = 0.125,
+         .spreads = true},
+        {.schedule = "gpipe", .words = ", spread, a third left", .room = 1. / 3, .spreads = true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ft_rng rng;
         double sum = 0, worst = 1;
         int n = CASES(120), exact = 0;
         ft_rng_init(&rng, 31, (uint64_t)i);
         for (int k = 0; k < n; k++) {
             double planned = 1, best = 1;
-            if (!compare(&rng, schedules[i], &planned, &best)) continue;
+            if (!compare(&rng, &rows[i], &planned, &best)) continue;
             double gap = planned / best;
             sum += gap;
             exact += gap == 1;
             if (gap > worst) worst = gap;
         }
-        printf("%s: %d cases, %d as few as there can be, %.1f %% more in the mean, %.1f %% at "
+        printf("%s%s: %d cases, %d as few as there can be, %.1f %% more in the mean, %.1f %% at "
                "worst\n",
-               schedules[i], n, exact, 100 * (sum / n - 1), 100 * (worst - 1));
-        CHECK(worst <= 1.5 && sum / n <= 1.1);
+               rows[i].schedule, rows[i].words, n, exact, 100 * (sum / n - 1), 100 * (worst - 1));
+        CHECK(rows[i].spreads || (worst <= 1.5 && sum / n <= 1.1));
     }
 }
 

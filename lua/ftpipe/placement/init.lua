@@ -231,7 +231,7 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return joined(name, o.stages, o.effort, o.recompute, o.phase,
+   return joined(name, o.stages, packs.run(o), o.effort, o.recompute, o.phase,
       o.replicas and table.concat(o.replicas, "-"), schedules.is_flat(o.schedule),
       o.link_rates and table.concat(o.link_rates, " "),
       schedules.folds(o.schedule), schedules.replicates(o.schedule), budget and budget.factor,
@@ -248,8 +248,8 @@ end
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
 --   effort (of mixed and best), link_rates (by device, in place of its own link), phase (balance
 --   forwards or backwards alone), placements (a table that is filled, for calls that differ in
---   name, stages, replicas, effort, schedule, recompute, link_rates and phase alone: many schedules
---   ask for the same),
+--   name, stages, packs, replicas, effort, schedule, recompute, link_rates and phase alone: many
+--   schedules ask for the same),
 --   replicas (of seq: how many devices, in their order, each group has that stages go to in turns)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   frozen_factor (for one of those that are not trained),

@@ -208,6 +208,15 @@ local function check_packs(o)
    end
 end
 
+--- Refuses packs that the model is too small for.
+local function check_pack_stages(o, graph)
+   local nodes = graph:counts().forward
+   if not o.packs or o.given or not o.stages or o.stages <= nodes then return end
+   usage("%s: packs of %d stages on each device are %d stages; expected smaller ones: the model is "
+      .. "cut between %d operators", named.value(o, "packs", o.packs), packs.run(o), o.stages,
+      nodes)
+end
+
 --- Refuses --look-ahead where there is nothing that it could decide.
 local function check_look_ahead(o)
    if not o.look_ahead then return end
@@ -314,6 +323,7 @@ local function make(o)
    local devices = core.engine.devices(o.devices)
    precision.check(o, devices)
    local graphs = build_graphs(o, devices[1])
+   check_pack_stages(o, graphs[1])
    local profile = costs.profile(o, graphs[#graphs], devices)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)

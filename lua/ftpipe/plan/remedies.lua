@@ -4,6 +4,7 @@
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local packs = require("ftpipe.schedule.packs")
 local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
 local swaps = require("ftpipe.plan.swaps")
@@ -21,10 +22,6 @@ end
 -- Flags that are changed, in the order in which they are told.
 local FLAGS = { "recompute", "swap", "stages", "packs", "micro_batches", "partition", "optimizer",
    "devices" }
-
--- Stages of forward and backward packs that are tried where an order groups: more of them leave
--- less between stages, and take the weights of more at once.
-local PACKS = { "2/2", "4/4" }
 
 --- Optimizers that keep less than this one, by their names.
 function M.smaller_optimizers(name)
@@ -49,8 +46,8 @@ local function changes_of(o)
          if (o.stages or 0) < stages then add { swap = "auto", stages = stages } end
       end
    end
-   for _, packs in ipairs(schedules.groups(o.rule or o.schedule) and PACKS or {}) do
-      if not o.packs then add { packs = packs } end
+   for _, sizes in ipairs(schedules.groups(o.rule or o.schedule) and packs.TRIED or {}) do
+      if not o.packs then add { packs = sizes } end
    end
    for _, factor in ipairs { 2, 4, 8 } do
       local m = o.micro_batches * factor

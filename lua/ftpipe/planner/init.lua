@@ -16,6 +16,7 @@ local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local progress = require("ftpipe.base.progress")
 local over = require("ftpipe.plan.over")
+local packs = require("ftpipe.schedule.packs")
 local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
@@ -114,13 +115,18 @@ local LAYOUTS = {
    { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
 }
 
--- More of them where state may be swapped.
+-- More of them where state may be swapped; in orders that group, of as many as there may be also
+-- packs.
 local SWAPPED_LAYOUTS = {}
 for _, schedules_of in ipairs { ANY_ORDER, tried(false, true) } do
    for _, per_device in ipairs(swaps.STAGES) do
       table.insert(SWAPPED_LAYOUTS,
          { partition = "seq", per_device = per_device, schedules = schedules_of })
    end
+end
+for _, sizes in ipairs(packs.TRIED) do
+   table.insert(SWAPPED_LAYOUTS, { partition = "seq", per_device = swaps.STAGES[#swaps.STAGES],
+      schedules = tried(false, true), packs = sizes })
 end
 
 local function contains(list, value)
@@ -135,7 +141,7 @@ end
 local function layouts_of(only, n_stages, swap)
    local list, seen = {}, {}
    local function add(layout)
-      local key = layout.partition .. layout.schedules[1]
+      local key = layout.partition .. layout.schedules[1] .. (layout.packs or "")
       if contains(only.partitions, layout.partition) and not (n_stages and seen[key]) then
          list[#list + 1] = layout
       end
@@ -157,10 +163,10 @@ local function choices(o, only, n_devices)
    local function add(layout, micro_batches, schedule)
       if not contains(only.schedules, schedule) then return end
       if schedules.interleaves(schedule) and micro_batches % n_devices > 0 then return end
-      if o.packs and not schedules.groups(schedule) then return end
+      if o.packs and (layout.packs or not schedules.groups(schedule)) then return end
       list[#list + 1] = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
-         stages = o.stages or layout.per_device * n_devices,
+         stages = o.stages or layout.per_device * n_devices, packs = o.packs or layout.packs,
       })
    end
    for _, layout in ipairs(layouts_of(only, o.stages, o.swap)) do
@@ -345,7 +351,10 @@ local function share(row) return ("%d %%"):format(100 * row.wins / noise.DRAWS +
 -- Heads, and what stands below them.
 local COLUMNS = {
    { "micro-batches", function(row) return tostring(row.options.micro_batches) end },
-   { "schedule", function(row) return row.options.schedule end },
+   { "schedule", function(row)
+      local o = row.options
+      return o.packs and ("%s, packs %s"):format(o.schedule, o.packs) or o.schedule
+   end },
    { "partition", function(row) return placement.title(row.options.partition) end },
    { "stages", function(row) return tostring(row.stages) end },
    { "recompute", function(row) return ("%d/%d"):format(row.recomputed, row.stages) end },
@@ -396,7 +405,7 @@ function Found:data()
    for i, row in ipairs(self.rows) do
       local o = row.options
       list[i] = {
-         micro_batches = o.micro_batches, schedule = o.schedule,
+         micro_batches = o.micro_batches, schedule = o.schedule, packs = o.packs,
          partition = placement.title(o.partition),
          seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
          chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
@@ -412,6 +421,7 @@ local function options_of(row)
    return named.list(o, {
       { "micro_batches", o.micro_batches }, { "schedule", o.schedule },
       { "partition", placement.title(o.partition) }, { "stages", o.stages },
+      o.packs and { "packs", o.packs },
    })
 end
 

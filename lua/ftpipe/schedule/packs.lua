@@ -11,6 +11,10 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
+-- Packs that are tried where nobody says how large: larger ones leave less between stages, and take
+-- the weights of more at once.
+M.TRIED = { "2/2", "4/4" }
+
 --- Stages of a forward and of a backward pack, at most; nil where nothing is said.
 -- @tparam table o packs: "3/1"
 function M.sizes(o)
