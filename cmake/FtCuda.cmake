@@ -16,7 +16,7 @@ target_link_libraries(ft_emulated PUBLIC ft_cuda)
 # On, off, or what is there. One line says which, and why.
 find_program(FTPIPE_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin PATHS /usr/local/cuda/bin)
 set(FTPIPE_CUDA_ARCHITECTURES 75 80 86 89 90 100 CACHE STRING
-    "Compute capabilities that kernels are compiled for; newer ones compile those of the first")
+    "Compute capabilities that kernels are compiled for; newer ones compile those of the last")
 set(cuda_lacks "")
 if(NOT FTPIPE_NVCC)
   set(cuda_lacks "there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda/bin")
@@ -38,7 +38,13 @@ endif()
 # Compiles the kernels, once for all programs; images.s has them as data.
 function(ft_card_images)
   list(GET FTPIPE_CUDA_ARCHITECTURES 0 first)
-  set(targets -gencode arch=compute_${first},code=compute_${first})
+  list(GET FTPIPE_CUDA_ARCHITECTURES -1 last) # has instructions that the first one lacks
+  set(as_text ${first} ${last})
+  list(REMOVE_DUPLICATES as_text)
+  set(targets "")
+  foreach(arch IN LISTS as_text)
+    list(APPEND targets -gencode arch=compute_${arch},code=compute_${arch})
+  endforeach()
   foreach(arch IN LISTS FTPIPE_CUDA_ARCHITECTURES)
     list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
   endforeach()

@@ -1,5 +1,5 @@
 # ft_room(NAME USES ROOM... TESTS ROOM...): a static library of src/NAME/*.c(pp), and a test of every
-# test/test_NAME*.c that links this room alone (with what it uses) and the rooms of TESTS.
+# test/test_NAME*.c(pp) that links this room alone (with what it uses) and the rooms of TESTS.
 set(FT_TEST_TIMEOUT 400) # seconds; sanitizers are several times slower
 if(FTPIPE_SANITIZE)
   set(FT_TEST_TIMEOUT 1200)
@@ -18,7 +18,7 @@ function(ft_room name)
   file(APPEND ${CMAKE_BINARY_DIR}/rooms.txt "${name}: ${uses}\n") # read by tools/lint.lua
 
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/test_${name}.c
-       ${CMAKE_SOURCE_DIR}/test/test_${name}_*.c)
+       ${CMAKE_SOURCE_DIR}/test/test_${name}_*.c ${CMAKE_SOURCE_DIR}/test/test_${name}_*.cpp)
   foreach(test IN LISTS tests)
     get_filename_component(stem ${test} NAME_WE)
     add_executable(${stem} ${test})

@@ -4,7 +4,7 @@
  * keys (queries) at a time, by way of shared memory: each lane makes the scores of one of them with
  * those of the warp, then each lane adds up its share of the D numbers over all 32. Sources:
  * Milakov, Gimelshein, arXiv:1805.02867 (the running maximum); Dao et al., arXiv:2205.14135. */
-#include "kernel.h"
+#include "attention.h"
 
 enum {
     WARPS = FT_CUDA_WARPS,
@@ -47,27 +47,6 @@ FT_KERNEL(attention_line)
     }
 }
 
-/* One head of one sample. */
-struct head {
-    int64_t b, h, offset;
-    const float *q, *k, *v, *line;
-    const int32_t *mask;
-};
-
-FT_INLINE head head_of(const ft_attention_args &a, int64_t number)
-{
-    int64_t b = number / a.H, h = number % a.H;
-    head x = {b,
-              h,
-              a.position ? a.position[0] : 0,
-              a.q + b * a.Tq * a.step + h * a.D,
-              a.k + b * a.Tk * a.step + h * a.D,
-              a.v + b * a.Tk * a.step + h * a.D,
-              a.line ? a.line + h * (a.Tq + a.Tk - 1) + a.Tq - 1 : (const float *)0,
-              a.mask ? a.mask + b * a.Tk : (const int32_t *)0};
-    return x;
-}
-
 FT_INLINE bool sees(const ft_attention_args &a, const head &x, int64_t i, int64_t j)
 {
     return i < a.Tq && j < a.Tk && (!a.causal || j <= i + x.offset) && (!x.mask || x.mask[j]);
@@ -91,34 +70,6 @@ FT_INLINE float keep(const ft_attention_args &a, const head &x, int64_t i, int64
 }
 
 /* -- rows in shared memory --------------------------------------------------------------------- */
-
-/* Rows of D numbers of one head: n of them, one every `step`. */
-struct rows {
-    const float *at;
-    int64_t n, step, D;
-};
-
-FT_INLINE rows queries_of(const ft_attention_args &a, const head &x)
-{
-    rows y = {x.q, a.Tq, a.step, a.D};
-    return y;
-}
-FT_INLINE rows keys_of(const ft_attention_args &a, const head &x)
-{
-    rows y = {x.k, a.Tk, a.step, a.D};
-    return y;
-}
-FT_INLINE rows values_of(const ft_attention_args &a, const head &x)
-{
-    rows y = {x.v, a.Tk, a.step, a.D};
-    return y;
-}
-/* Of y, or its gradient. */
-FT_INLINE rows outputs_of(const ft_attention_args &a, const head &x, const float *y)
-{
-    rows z = {y + (x.b * a.Tq * a.H + x.h) * a.D, a.Tq, a.H * a.D, a.D};
-    return z;
-}
 
 /* CHUNK numbers, from d0 on, of `count` rows: number d of row r to room[r * by_row + d * by_d], or
  * zeros where there are none. */
@@ -191,12 +142,6 @@ FT_UNROLL
         if (ft_lane() + FT_WARP * r < D) row[ft_lane() + FT_WARP * r] = factor * sums[r];
 }
 
-/* The keys that some of the block's queries see are before this one. */
-FT_INLINE int64_t end_of_keys(const ft_attention_args &a, const head &x, int64_t first)
-{
-    return a.causal ? ft_least(ft_least(first + BLOCK, a.Tq) + x.offset, a.Tk) : a.Tk;
-}
-
 #define ROOM(name)                                                                                 \
     FT_SHARED(float, name##_own, CHUNK *OWN_PITCH);                                                \
     FT_SHARED(float, name##_tile, FT_WARP *PITCH);                                                 \
@@ -231,7 +176,7 @@ FT_KERNEL(attention)
     head x = head_of(a, number);
     const rows q = queries_of(a, x), k = keys_of(a, x), v = values_of(a, x);
     float *mine = factors + ft_warp() * FT_WARP * MINE;
-    int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(a, x, first);
+    int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(a, x, first, BLOCK);
     share sums[MINE] = {{0}};
     running of[MINE];
     for (int m = 0; m < MINE; m++) of[m] = {-INFINITY, 0};
@@ -276,19 +221,6 @@ FT_KERNEL(attention_delta)
     if (ft_lane() == 0) a.delta[number] = (float)sum;
 }
 
-/* What is known of a query: dy . y, and the logarithm of its sum. */
-struct query {
-    float delta, lse;
-};
-
-FT_INLINE query query_of(const ft_attention_args &a, const float *delta, int64_t number, int64_t i)
-{
-    query none = {0, 0};
-    if (i >= a.Tq) return none;
-    query q = {delta[number * a.Tq + i], a.lse[number * a.Tq + i]};
-    return q;
-}
-
 /* The gradient of the score of i and j, and their probability after dropout. */
 struct score_grad {
     float ds, p;
@@ -303,13 +235,13 @@ FT_INLINE score_grad grad_of(const ft_attention_args &a, const head &x, const qu
     return {whole * (kept * of_value - of.delta), whole * kept};
 }
 
-/* Adds the score gradients of BLOCK queries and 32 keys to the block's line, query by query. */
+/* Adds the score gradients of the block's queries and 32 keys to its line, query by query. */
 FT_INLINE void add_to_line(float *line, const float *grads, int64_t i0, int64_t j0, int64_t Tq,
                            int64_t Tk)
 {
     int t = (int)threadIdx.x; /* key - query, from the least of the block on */
-    int64_t at = j0 - i0 + t - (BLOCK - 1) + Tq - 1;
-    if (t >= FT_WARP + BLOCK - 1 || at < 0 || at >= Tq + Tk - 1) return;
+    int64_t at = j0 + t;
+    if (t >= FT_WARP + BLOCK - 1 || at >= Tk + BLOCK - 1) return;
     float sum = line[at];
     for (int q = 0; q < BLOCK; q++) {
         int lane = t - (BLOCK - 1) + q;
@@ -324,37 +256,35 @@ FT_ROOMY_KERNEL(attention_queries)
     ROOM(room);
     FT_SHARED(float, grads, WARPS *FT_WARP *MINE);
     const ft_attention_args &of = a.of;
-    int64_t chunk = (int64_t)blockIdx.x % a.chunks, number = (int64_t)blockIdx.x / a.chunks;
-    int64_t start = chunk * FT_CUDA_QUERIES, width = of.Tq + of.Tk - 1;
+    unsigned blocks = (unsigned)((of.Tq + BLOCK - 1) / BLOCK);
+    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
     head x = head_of(of, number);
     const rows q = queries_of(of, x), k = keys_of(of, x), v = values_of(of, x);
     const rows dy = outputs_of(of, x, a.dy);
-    float *line = a.lines ? a.lines + (number * a.chunks + chunk) * width : (float *)0;
+    int64_t width = of.Tk + BLOCK - 1;
+    float *line = a.lines ? a.lines + blockIdx.x * width : (float *)0;
     float *mine = grads + ft_warp() * FT_WARP * MINE;
+    int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(of, x, first, BLOCK);
+    share sums[MINE] = {{0}};
+    query known[MINE];
     for (int64_t t = threadIdx.x; line && t < width; t += blockDim.x) line[t] = 0.0f;
-    for (int64_t first = start; first < ft_least(start + FT_CUDA_QUERIES, of.Tq); first += BLOCK) {
-        int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(of, x, first);
-        share sums[MINE] = {{0}};
-        query known[MINE];
-        for (int m = 0; m < MINE; m++) known[m] = query_of(of, a.delta, number, i0 + m);
-        for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
-            float dots[MINE], of_values[MINE];
-            int64_t j = j0 + ft_lane();
-            multiply(dots, q, first, k, j0, room);
-            multiply(of_values, dy, first, v, j0, room);
-FT_UNROLL
-            for (int m = 0; m < MINE; m++)
-                mine[ft_lane() * MINE + m] =
-                    grad_of(of, x, known[m], i0 + m, j, dots[m], of_values[m]).ds;
-            add_rows(sums, mine, k, j0, end - j0, room);
-            if (line) add_to_line(line, grads, first, j0, of.Tq, of.Tk);
-        }
+    for (int m = 0; m < MINE; m++) known[m] = query_of(of, a.delta, number, i0 + m);
+    for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
+        float dots[MINE], of_values[MINE];
+        int64_t j = j0 + ft_lane();
+        multiply(dots, q, first, k, j0, room);
+        multiply(of_values, dy, first, v, j0, room);
 FT_UNROLL
         for (int m = 0; m < MINE; m++)
-            if (i0 + m < of.Tq)
-                put_row(a.dq + (x.b * of.Tq + i0 + m) * of.step + x.h * of.D, sums[m], of.scale,
-                        of.D);
+            mine[ft_lane() * MINE + m] =
+                grad_of(of, x, known[m], i0 + m, j, dots[m], of_values[m]).ds;
+        add_rows(sums, mine, k, j0, end - j0, room);
+        if (line) add_to_line(line, grads, first, j0, of.Tq, of.Tk);
     }
+FT_UNROLL
+    for (int m = 0; m < MINE; m++)
+        if (i0 + m < of.Tq)
+            put_row(a.dq + (x.b * of.Tq + i0 + m) * of.step + x.h * of.D, sums[m], of.scale, of.D);
 }
 
 FT_ROOMY_KERNEL(attention_keys)
@@ -399,13 +329,18 @@ FT_KERNEL(attention_table)
 {
     FT_SHARED(double, room, 5);
     int64_t r = (int64_t)blockIdx.x / a.H, h = (int64_t)blockIdx.x % a.H;
-    int64_t width = a.Tq + a.Tk - 1;
+    int64_t strips = (a.Tq + FT_CUDA_TOGETHER - 1) / FT_CUDA_TOGETHER;
+    int64_t width = a.Tk + FT_CUDA_TOGETHER - 1;
     double sum = 0;
-    for (int64_t t = threadIdx.x; t < width; t += blockDim.x) {
-        if (relative_bucket(t - (a.Tq - 1), a.R, a.max_distance, a.bidirectional) != r) continue;
+    for (int64_t t = threadIdx.x; t < a.Tq + a.Tk - 1; t += blockDim.x) {
+        int64_t distance = t - (a.Tq - 1);
+        if (relative_bucket(distance, a.R, a.max_distance, a.bidirectional) != r) continue;
         for (int64_t b = 0; b < a.B; b++)
-            for (int64_t c = 0; c < a.chunks; c++)
-                sum += (double)a.lines[((b * a.H + h) * a.chunks + c) * width + t];
+            for (int64_t s = 0; s < strips; s++) {
+                int64_t at = distance + (s + 1) * FT_CUDA_TOGETHER - 1;
+                if (at >= 0 && at < width)
+                    sum += (double)a.lines[((b * a.H + h) * strips + s) * width + at];
+            }
     }
     sum = ft_block_sum(sum, room);
     if (threadIdx.x) return;

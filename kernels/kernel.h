@@ -2,9 +2,9 @@
  *
  * FT_KERNEL(name) { ... } defines kernel `name` of cuda/kernels.h, whose argument is `a`;
  * FT_ROOMY_KERNEL one that is given all the registers that it needs, where the compiler would spill
- * some to have more blocks at once (tools/kernels.lua says where). Shared
- * memory is FT_SHARED(type, name, count). Blocks have whole warps, and every thread comes to every
- * barrier: the emulation refuses others. */
+ * some to have more blocks at once (tools/kernels.lua says where); FT_PAIRED_KERNEL one of which a
+ * multiprocessor has room for two blocks. Shared memory is FT_SHARED(type, name, count). Blocks
+ * have whole warps, and every thread comes to every barrier: the emulation refuses others. */
 #ifndef FT_KERNEL_H
 #define FT_KERNEL_H
 
@@ -35,7 +35,15 @@ enum {
     extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, 1)                          \
         ft_##name(const __grid_constant__ ft_##name##_args a)
 
+#define FT_PAIRED_KERNEL(name)                                                                     \
+    extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, 2)                          \
+        ft_##name(const __grid_constant__ ft_##name##_args a)
+
 FT_INLINE float ft_from_lane(float x, int lane)
+{
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+FT_INLINE uint32_t ft_from_lane(uint32_t x, int lane)
 {
     return __shfl_sync(0xffffffffu, x, lane);
 }
@@ -44,6 +52,10 @@ FT_INLINE double ft_xor_lane(double x, int mask)
     return __shfl_xor_sync(0xffffffffu, x, mask);
 }
 FT_INLINE float ft_xor_lane(float x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+FT_INLINE uint32_t ft_xor_lane(uint32_t x, int mask)
 {
     return __shfl_xor_sync(0xffffffffu, x, mask);
 }

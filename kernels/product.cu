@@ -1,72 +1,15 @@
 /* kernels/product.cu - matrix products on the ordinary cores: tiles of 64 x 64, 16 of the sum at a
  * time; a thread has 4 x 4 numbers. The order of a sum follows from K alone. */
-#include "kernel.h"
+#include "rounding.h"
 
 enum { TILE = FT_CUDA_TILE, DEPTH = 16, PITCH = TILE + 4, MINE = 4 };
-
-union bits {
-    float f;
-    uint32_t u;
-};
-
-/* To the nearest bf16, ties to even; nan stays. */
-FT_INLINE float as_bf16(float x)
-{
-    bits y = {x};
-    if (x != x) return x;
-    y.u += 0x7fffu + (y.u >> 16 & 1);
-    y.u &= 0xffff0000u;
-    return y.f;
-}
-
-/* The bits of the nearest f16, likewise; from 65520 on, infinity. */
-FT_INLINE uint32_t to_f16(float x)
-{
-    bits y = {x}, tiny;
-    uint32_t sign = y.u >> 16 & 0x8000u, size = y.u & 0x7fffffffu;
-    if (x != x) return sign | 0x7e00u;
-    if (size >= 0x47800000u) return sign | 0x7c00u; /* 2^16 */
-    if (size < 0x38800000u) { /* 2^-14: numbers beside 0.5 are as far apart as the smallest f16 */
-        y.u = size;
-        tiny.f = y.f + 0.5f;
-        return sign | (tiny.u - 0x3f000000u);
-    }
-    size -= 0x38000000u; /* another exponent's zero */
-    return sign | (size + 0xfffu + (size >> 13 & 1)) >> 13;
-}
-
-FT_INLINE float from_f16(uint32_t half)
-{
-    uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31, fraction = half & 0x3ffu;
-    bits y;
-    if (exponent == 0) {
-        y.f = (float)fraction * 5.9604644775390625e-8f;
-        y.u |= sign;
-        return y.f;
-    }
-    y.u = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
-    return y.f;
-}
 
 FT_KERNEL(to_half)
 {
     FT_EACH(i, a.n)
     {
-        bits y = {as_bf16(a.x[i])};
-        a.y[i] = a.rounding == FT_CUDA_F16
-                     ? (uint16_t)to_f16(a.x[i])
-                     : (uint16_t)(y.u >> 16 | (a.x[i] != a.x[i] ? 0x40 : 0)); /* nan stays */
+        a.y[i] = (uint16_t)(a.rounding == FT_CUDA_F16 ? ft_to_f16(a.x[i]) : ft_to_bf16(a.x[i]));
     }
-}
-
-/* To 10 bits of fraction, likewise. */
-FT_INLINE float as_tf32(float x)
-{
-    bits y = {x};
-    if (x != x) return x;
-    y.u += 0xfffu + (y.u >> 13 & 1);
-    y.u &= 0xffffe000u;
-    return y.f;
 }
 
 /* A matrix (rows, K), or by_k (K, rows), from row `first` on. */
@@ -81,15 +24,11 @@ struct strip {
 FT_INLINE float number_of(const strip &s, int64_t i)
 {
     bool f16 = s.rounding == FT_CUDA_F16;
-    if (s.half) {
-        bits y;
-        y.u = (uint32_t)s.half[i] << 16;
-        return f16 ? from_f16(s.half[i]) : y.f;
-    }
+    if (s.half) return f16 ? ft_from_f16(s.half[i]) : ft_from_bf16(s.half[i]);
     float x = s.matrix[i];
-    return f16                            ? from_f16(to_f16(x))
-           : s.rounding == FT_CUDA_BF16 ? as_bf16(x)
-           : s.rounding == FT_CUDA_TF32 ? as_tf32(x)
+    return f16                          ? ft_from_f16(ft_to_f16(x))
+           : s.rounding == FT_CUDA_BF16 ? ft_as_bf16(x)
+           : s.rounding == FT_CUDA_TF32 ? ft_as_tf32(x)
                                         : x;
 }
 

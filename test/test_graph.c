@@ -103,23 +103,38 @@ static void test_refused_nodes(void)
     ft_graph_free(g);
 }
 
-/* Products of a graph that is only planned take it whatever this CPU has. */
+static double attr_of(const ft_graph *g, int node, const char *name)
+{
+    const ft_node *n = ft_graph_node(g, node);
+    for (int i = 0; i < ft_op_attr_count(n->op); i++)
+        if (strcmp(n->op->attrs[i].name, name) == 0) return n->attrs[i];
+    return -1;
+}
+
+/* Products of a graph that is for cards take it whatever this CPU has, and there attention takes
+ * it, too: bf16 is 1 of what it rounds to, f16 is 2. */
 static void test_products_in_bf16(void)
 {
     ft_graph *g;
-    ft_value_id x, w, y;
-    ft_spec spec = {FT_F32, ft_shape_of(4, 4)};
+    ft_value_id x, w, y, q;
+    ft_spec spec = {FT_F32, ft_shape_of(4, 4)}, packed = {FT_F32, ft_shape_of(1, 4, 12)};
     CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
     CHECK_STATUS(ft_graph_input(g, "x", &spec, &x, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "q", &packed, &q, NULL), FT_OK);
     CHECK_STATUS(ft_graph_param(g, "w", &spec, &w, NULL), FT_OK);
     y = case_node(g, ft_op_find("linear"), x, w);
     case_node(g, ft_op_find("tanh"), y, FT_NO_VALUE);
+    case_node(g, ft_op_find("attention"), q, FT_NO_VALUE);
+    ft_graph_tf32(g);
+    CHECK(attr_of(g, 0, "tf32") == 1 && attr_of(g, 2, "rounding") == 0);
+    if (ft_ops_have_bf16()) {
+        CHECK_STATUS(ft_graph_bf16(g, false, NULL), FT_OK);
+        CHECK(attr_of(g, 0, "bf16") == 1 && attr_of(g, 2, "rounding") == 0);
+    }
     CHECK_STATUS(ft_graph_bf16(g, true, NULL), FT_OK);
-    const ft_node *product = ft_graph_node(g, 0);
-    int n = 0;
-    for (int i = 0; i < ft_op_attr_count(product->op); i++)
-        n += !strcmp(product->op->attrs[i].name, "bf16") && product->attrs[i] == 1.0;
-    CHECK(n == 1);
+    CHECK(attr_of(g, 0, "bf16") == 1 && attr_of(g, 2, "rounding") == 1);
+    ft_graph_f16(g);
+    CHECK(attr_of(g, 0, "f16") == 1 && attr_of(g, 2, "rounding") == 2);
     ft_graph_free(g);
 }
 

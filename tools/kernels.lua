@@ -66,7 +66,7 @@ end
 
 local found, archs = usage(arg[1])
 local bad, checked = {}, 0
-local heading = { ("%-20s %7s %7s"):format("kernel", "threads", "shared") }
+local heading = { ("%-26s %7s %7s"):format("kernel", "threads", "shared") }
 for _, arch in ipairs(archs) do heading[#heading + 1] = ("%12s"):format("sm_" .. arch) end
 print(table.concat(heading))
 for _, kernel in ipairs(kernels()) do
@@ -85,7 +85,7 @@ for _, kernel in ipairs(kernels()) do
          end
       end
    end
-   print(("%-20s %7d %7d  %s"):format(kernel.name, kernel.threads, shared,
+   print(("%-26s %7d %7d  %s"):format(kernel.name, kernel.threads, shared,
       table.concat(cells, "  ")))
 end
 for _, what in ipairs(bad) do print(what) end

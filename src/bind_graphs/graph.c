@@ -187,9 +187,10 @@ static int graph_grad(lua_State *L)
     return 1;
 }
 
-/*** Products with weights read operands rounded to bf16; everything else stays f32.
+/*** Products with weights, and on cards those of attention, read operands rounded to bf16;
+ * everything else stays f32.
  * @function graph:bf16
- * @tparam[opt=false] boolean planned it will not be run here
+ * @tparam[opt=false] boolean cards it will not be run on the CPU
  * @treturn graph itself
  * @raise unsupported: it would be run, and the CPU has no instructions for it */
 static int graph_bf16(lua_State *L)
@@ -211,7 +212,8 @@ static int graph_tf32(lua_State *L)
     return 1;
 }
 
-/*** Products with weights round their operands to f16 on cards; everything else stays f32.
+/*** Products with weights and those of attention round their operands to f16 on cards; everything
+ * else stays f32.
  * @function graph:f16
  * @treturn graph itself */
 static int graph_f16(lua_State *L)
@@ -221,8 +223,9 @@ static int graph_f16(lua_State *L)
     return 1;
 }
 
-/*** For plans alone: what nodes give is kept in 16 bits, products with weights are made of such
- * operands; parameters, their gradients and scalars stay f32. The graph can no longer be run.
+/*** For plans alone: what nodes give is kept in 16 bits, products with weights and those of
+ * attention are made of such operands; parameters, their gradients and scalars stay f32. The graph
+ * can no longer be run.
  * @function graph:store
  * @tparam string dtype "bf16" or "f16"
  * @treturn graph itself */

@@ -14,12 +14,10 @@ static const double CALL_NS = 1500;
 double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
 {
     const ft_cost cost = ft_graph_cost(graph, node);
-    const ft_value_id first = ft_graph_node(graph, node)->in[0];
-    bool f16 = first != FT_NO_VALUE && ft_graph_value(graph, first)->spec.dtype == FT_F16;
-    double rate = cost.tf32                        ? device->tf32_flops_per_s
-                  : cost.f16 || (cost.bf16 && f16) ? device->f16_flops_per_s
-                  : cost.bf16                      ? device->bf16_flops_per_s
-                                                   : device->flops_per_s;
+    double rate = cost.tf32   ? device->tf32_flops_per_s
+                  : cost.f16  ? device->f16_flops_per_s
+                  : cost.bf16 ? device->bf16_flops_per_s
+                              : device->flops_per_s;
     double arithmetic = cost.flops / rate;
     double traffic = (cost.bytes_read + cost.bytes_written) / device->bytes_per_s;
     return CALL_NS + 1e9 * (arithmetic > traffic ? arithmetic : traffic);

@@ -234,13 +234,13 @@ typedef struct ft_attention_delta_args {
     int64_t B, Tq, H, D;
 } ft_attention_delta_args;
 
-/* dq of FT_CUDA_QUERIES queries of a head, a block each, and, where there is a table, its lines (B,
- * H, chunks, Tq + Tk - 1): the sums of the gradients of scores by key - query. */
+/* dq, and where there is a table, lines (B, H, strips of FT_CUDA_TOGETHER queries, Tk +
+ * FT_CUDA_TOGETHER - 1): the sums of the gradients of a strip's scores by key - query, from the
+ * least of the strip on. */
 typedef struct ft_attention_queries_args {
     ft_attention_args of; /* y is not written; lse is read */
     const float *dy, *delta;
     float *dq, *lines;
-    int64_t chunks;
 } ft_attention_queries_args;
 
 /* dk and dv; a block FT_CUDA_TOGETHER keys of a head. */
@@ -250,11 +250,20 @@ typedef struct ft_attention_keys_args {
     float *dk, *dv;
 } ft_attention_keys_args;
 
+/* Products by tensor cores, of operands in bf16 or f16; a block FT_CUDA_WIDE queries or keys of a
+ * head. D is a multiple of 4 and at most 64, or 128, and rows begin at multiples of 16 bytes. */
+typedef ft_attention_args ft_attention_bf16_64_args, ft_attention_bf16_128_args,
+    ft_attention_f16_64_args;
+typedef ft_attention_queries_args ft_attention_queries_bf16_64_args,
+    ft_attention_queries_bf16_128_args, ft_attention_queries_f16_64_args;
+typedef ft_attention_keys_args ft_attention_keys_bf16_64_args, ft_attention_keys_bf16_128_args,
+    ft_attention_keys_f16_64_args;
+
 /* dtable (R, H) (+)= the lines; a block a bucket of a head. */
 typedef struct ft_attention_table_args {
     float *dtable;
     const float *lines;
-    int64_t B, Tq, Tk, H, R, chunks, max_distance;
+    int64_t B, Tq, Tk, H, R, max_distance;
     int32_t bidirectional, add;
 } ft_attention_table_args;
 

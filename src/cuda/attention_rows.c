@@ -6,7 +6,7 @@ enum { MASK = 3, TABLE = 4, POSITION = 5, GRAD_MASK = 6, GRAD_TABLE = 7, MAX_D =
 
 /* Of what a call keeps in its workspace; from its start, in bytes. */
 typedef struct layout {
-    int64_t line, delta, lines, chunks, bytes;
+    int64_t line, delta, lines, bytes;
 } layout;
 
 static int64_t room(int64_t floats)
@@ -16,12 +16,10 @@ static int64_t room(int64_t floats)
 
 static layout layout_of(const ft_attention *a, bool grad)
 {
-    int64_t width = a->Tq + a->Tk - 1;
-    layout at = {.chunks = ft_blocks_of(a->Tq, FT_CUDA_QUERIES)};
-    int64_t line = a->R ? room(a->H * width) : 0;
-    at.delta = line;
+    int64_t strips = a->B * a->H * ft_blocks_of(a->Tq, FT_CUDA_TOGETHER);
+    layout at = {.delta = a->R ? room(a->H * (a->Tq + a->Tk - 1)) : 0};
     at.lines = at.delta + (grad ? room(a->B * a->H * a->Tq) : 0);
-    at.bytes = at.lines + (grad && a->R ? room(a->B * a->H * at.chunks * width) : 0);
+    at.bytes = at.lines + (grad && a->R ? room(strips * (a->Tk + FT_CUDA_TOGETHER - 1)) : 0);
     return at;
 }
 
@@ -37,10 +35,37 @@ static ft_status check_width(const ft_attention *a, ft_error *err)
                    (long long)a->D, MAX_D);
 }
 
-/* Blocks over n queries or keys of each head. */
-static ft_grid together(const ft_attention *a, int64_t n)
+/* Kernels of one way to multiply, and the queries or keys of their blocks. */
+typedef struct way {
+    ft_cuda_kernel forward, queries, keys;
+    int64_t rows;
+} way;
+
+#define ON_CORES(kind)                                                                             \
+    {                                                                                              \
+        FT_CUDA_attention_##kind, FT_CUDA_attention_queries_##kind, FT_CUDA_attention_keys_##kind, \
+            FT_CUDA_WIDE                                                                           \
+    }
+
+/* Tensor cores, where the call asks for them and the card has them for such numbers. */
+static way way_of(const ft_call *call, const ft_attention *a)
 {
-    return (ft_grid){a->B * a->H * ft_blocks_of(n, FT_CUDA_TOGETHER), 1, 1};
+    static const way ordinary = {FT_CUDA_attention, FT_CUDA_attention_queries,
+                                 FT_CUDA_attention_keys, FT_CUDA_TOGETHER};
+    static const way cores[][2] = {
+        [FT_ATTENTION_BF16] = {ON_CORES(bf16_64), ON_CORES(bf16_128)},
+        [FT_ATTENTION_F16] = {ON_CORES(f16_64)},
+    };
+    bool has_bf16 = call->stream->executor->device->bf16_flops_per_s > 0;
+    if (a->rounding == FT_ATTENTION_F32 || (a->rounding == FT_ATTENTION_BF16 && !has_bf16))
+        return ordinary;
+    return cores[a->rounding][a->D > 64];
+}
+
+/* Blocks over n queries or keys of each head. */
+static ft_grid over(const ft_attention *a, int64_t n, const way *by)
+{
+    return (ft_grid){a->B * a->H * ft_blocks_of(n, by->rows), 1, 1};
 }
 
 /* What both rows have: q is input `q`, mask and table follow each other. */
@@ -103,7 +128,8 @@ static ft_status attention_launch(const ft_call *call, ft_error *err)
     args.position = ft_ids(call, POSITION);
     args.y = ft_out(call, 0);
     args.lse = ft_out(call, 1);
-    return ft_cuda_launch(call->stream, FT_CUDA_attention, together(&a, a.Tq), &args, err);
+    const way by = way_of(call, &a);
+    return ft_cuda_launch(call->stream, by.forward, over(&a, a.Tq, &by), &args, err);
 }
 
 static const ft_shape *shape_if(const ft_spec *spec)
@@ -142,7 +168,6 @@ static ft_status sum_lines(const ft_call *call, const ft_attention *a, const lay
                                           .Tk = a->Tk,
                                           .H = a->H,
                                           .R = a->R,
-                                          .chunks = at->chunks,
                                           .max_distance = a->max_distance,
                                           .bidirectional = a->bidirectional,
                                           .add = ft_adds(call, 3)};
@@ -164,16 +189,15 @@ static ft_status attention_grad_launch(const ft_call *call, ft_error *err)
                                                .dy = ft_in(call, 0),
                                                .delta = in_work(call, at.delta),
                                                .dq = ft_out(call, 0),
-                                               .lines = a.R ? in_work(call, at.lines) : NULL,
-                                               .chunks = at.chunks};
-    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_attention_queries,
-                          (ft_grid){a.B * a.H * at.chunks, 1, 1}, &queries, err));
+                                               .lines = a.R ? in_work(call, at.lines) : NULL};
+    const way by = way_of(call, &a);
+    FT_TRY(ft_cuda_launch(call->stream, by.queries, over(&a, a.Tq, &by), &queries, err));
     const ft_attention_keys_args keys = {.of = of,
                                          .dy = queries.dy,
                                          .delta = queries.delta,
                                          .dk = a.packed ? queries.dq + inner : ft_out(call, 1),
                                          .dv = a.packed ? queries.dq + 2 * inner : ft_out(call, 2)};
-    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_attention_keys, together(&a, a.Tk), &keys, err));
+    FT_TRY(ft_cuda_launch(call->stream, by.keys, over(&a, a.Tk, &by), &keys, err));
     return a.R ? sum_lines(call, &a, &at, err) : FT_OK;
 }
 

@@ -38,6 +38,15 @@
     X(attention_delta, 128)                                                                        \
     X(attention_queries, 128)                                                                      \
     X(attention_keys, 128)                                                                         \
+    X(attention_bf16_64, 256)                                                                      \
+    X(attention_bf16_128, 256)                                                                     \
+    X(attention_f16_64, 256)                                                                       \
+    X(attention_queries_bf16_64, 256)                                                              \
+    X(attention_queries_bf16_128, 256)                                                             \
+    X(attention_queries_f16_64, 256)                                                               \
+    X(attention_keys_bf16_64, 256)                                                                 \
+    X(attention_keys_bf16_128, 256)                                                                \
+    X(attention_keys_f16_64, 256)                                                                  \
     X(attention_table, 128)                                                                        \
     X(look_parts, 256)                                                                             \
     X(look, 256)                                                                                   \
@@ -68,7 +77,7 @@ enum {
     FT_CUDA_PARTS = 16,    /* of the rows, at most, in sums over rows */
     FT_CUDA_WARPS = 4,     /* of a block that has a row for each, and of attention */
     FT_CUDA_TOGETHER = 16, /* queries or keys of a block of attention */
-    FT_CUDA_QUERIES = 32,  /* whose part of the table's gradient a block makes */
+    FT_CUDA_WIDE = 128,    /* on tensor cores */
     FT_CUDA_ROWS = 64,     /* of a block of adafactor_apply; of its factors at once */
     FT_CUDA_LOOKS = 128    /* parts of a sum of squares, at most */
 };

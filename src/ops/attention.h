@@ -11,8 +11,12 @@ enum {
     FT_ATTENTION_BIDIRECTIONAL,
     FT_ATTENTION_MAX_DISTANCE,
     FT_ATTENTION_SCALE,
-    FT_ATTENTION_DROPOUT
+    FT_ATTENTION_DROPOUT,
+    FT_ATTENTION_ROUNDING
 };
+
+/* What cards round operands of products to. */
+typedef enum { FT_ATTENTION_F32, FT_ATTENTION_BF16, FT_ATTENTION_F16 } ft_attention_rounding;
 
 /* Queries and keys that are worked on at a time: their products stay in the caches. */
 enum { FT_ATTENTION_ROWS = 64, FT_ATTENTION_KEYS = 64 };
@@ -26,7 +30,8 @@ typedef struct ft_attention {
     bool causal, bidirectional, packed;
     int64_t max_distance;
     double scale;
-    uint32_t threshold; /* of dropout, 0: none */
+    uint32_t threshold;             /* of dropout, 0: none */
+    ft_attention_rounding rounding; /* F32 where heads are not of a size for it */
 } ft_attention;
 
 /* k NULL: packed; table NULL: none. */

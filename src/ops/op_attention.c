@@ -15,6 +15,7 @@
  * Sources: Vaswani et al., arXiv:1706.03762, eq. 1; the gradient through lse: Dao et al.,
  * arXiv:2205.14135, appendix B.2; the bias: relative_bias.c. */
 #include "ops/attention.h"
+#include "ops/bf16.h"
 
 #include <stddef.h>
 
@@ -55,25 +56,36 @@ static const ft_attr_rule attention_attrs[] = {
      .min = 0,
      .max = 0.999,
      .help = "probability that a probability is dropped"},
+    {.name = "rounding",
+     .preset = FT_ATTENTION_F32,
+     .min = FT_ATTENTION_F32,
+     .max = FT_ATTENTION_F16,
+     .integer = true,
+     .help = "operands of products on cards: 0 f32; 1 bf16, where heads have at most 128 numbers, "
+             "or 2 f16, at most 64, and a multiple of 4"},
     {.name = NULL},
 };
 
 ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shape *table,
                              const double *attrs)
 {
-    int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS];
+    static const int64_t most[] = {[FT_ATTENTION_BF16] = 128, [FT_ATTENTION_F16] = 64};
+    int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS], D = q->dims[2] / heads / (k ? 1 : 3);
+    ft_attention_rounding rounding = (ft_attention_rounding)attrs[FT_ATTENTION_ROUNDING];
     return (ft_attention){.B = q->dims[0],
                           .Tq = q->dims[1],
                           .Tk = k ? k->dims[1] : q->dims[1],
                           .H = heads,
-                          .D = q->dims[2] / heads / (k ? 1 : 3),
+                          .D = D,
                           .packed = !k,
                           .R = table ? table->dims[0] : 0,
                           .causal = attrs[FT_ATTENTION_CAUSAL] != 0.0,
                           .bidirectional = attrs[FT_ATTENTION_BIDIRECTIONAL] != 0.0,
                           .max_distance = (int64_t)attrs[FT_ATTENTION_MAX_DISTANCE],
                           .scale = attrs[FT_ATTENTION_SCALE],
-                          .threshold = ft_dropout_threshold(attrs[FT_ATTENTION_DROPOUT])};
+                          .threshold = ft_dropout_threshold(attrs[FT_ATTENTION_DROPOUT]),
+                          .rounding =
+                              D <= most[rounding] && D % 4 == 0 ? rounding : FT_ATTENTION_F32};
 }
 
 ft_attention ft_attention_of_call(const ft_call *call)
@@ -173,12 +185,19 @@ static double score_count(const ft_attention *a)
     return pairs * (double)a->B * (double)a->H;
 }
 
+/* So many products of D numbers for each pair, and other flops. */
+static ft_cost cost_of(const ft_attention *a, ft_cost cost, double products, double others)
+{
+    cost.flops = score_count(a) * (2.0 * products * (double)a->D + others);
+    cost.bf16 = a->rounding == FT_ATTENTION_BF16;
+    cost.f16 = a->rounding == FT_ATTENTION_F16;
+    return cost;
+}
+
 static ft_cost attention_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
     ft_attention a = ft_attention_of(&in[0].shape, shape_if(&in[1]), NULL, attrs);
-    ft_cost cost = ft_cost_per_element(in, 6, out, 2, 0.0);
-    cost.flops = score_count(&a) * (4.0 * (double)a.D + 10.0);
-    return cost;
+    return cost_of(&a, ft_cost_per_element(in, 6, out, 2, 0.0), 2.0, 10.0);
 }
 
 static int64_t attention_work(const ft_spec *in, const double *attrs, int team_size)
@@ -232,6 +251,28 @@ static const ft_sample attention_samples[] = {
      .attrs = {3, 1, 0, 20, 0.3, 0.2},
      .tolerance = 5e-6,
      .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 150, 384), FT_ABSENT, FT_ABSENT, FT_ABSENT, FT_ABSENT, FT_ABSENT},
+     .attrs = {2, 1, 1, 128, 0.125, 0.1, FT_ATTENTION_BF16},
+     .tolerance = 2 * FT_BF16_GAP},
+    {.in = {FT_F32_OF(3, 2, 20, 256), FT_F32_OF(3, 2, 72, 256), FT_F32_OF(3, 2, 72, 256),
+            FT_I32_OF(2, 2, 72), FT_F32_OF(2, 8, 2), FT_ABSENT},
+     .attrs = {2, 0, 1, 20, 0.1, 0.2, FT_ATTENTION_BF16},
+     .tolerance = 2 * FT_BF16_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 2, 48), FT_F32_OF(3, 1, 9, 48), FT_F32_OF(3, 1, 9, 48),
+            FT_I32_OF(2, 1, 9), FT_F32_OF(2, 4, 4), FT_I32_OF(1, 1)},
+     .attrs = {4, 1, 0, 16, 0.3, 0, FT_ATTENTION_F16},
+     .tolerance = 2 * FT_TF32_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 37, 120), FT_F32_OF(3, 1, 70, 120), FT_F32_OF(3, 1, 70, 120),
+            FT_I32_OF(2, 1, 70), FT_ABSENT, FT_ABSENT},
+     .attrs = {2, 0, 1, 128, 0.1, 0.1, FT_ATTENTION_F16},
+     .tolerance = 2 * FT_TF32_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 3, 18), FT_F32_OF(3, 1, 4, 18), FT_F32_OF(3, 1, 4, 18), FT_ABSENT,
+            FT_ABSENT, FT_ABSENT},
+     .attrs = {3, 0, 1, 128, 0.4, 0, FT_ATTENTION_BF16},
+     .tolerance = 2e-6},
 };
 
 const ft_op ft_op_attention = {
@@ -272,9 +313,7 @@ static ft_status grad_shape(const ft_spec *in, const double *attrs, ft_spec *out
 static ft_cost grad_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
     ft_attention a = ft_attention_of(&in[1].shape, shape_if(&in[2]), NULL, attrs);
-    ft_cost cost = ft_cost_per_element(in, 8, out, 4, 0.0);
-    cost.flops = score_count(&a) * (10.0 * (double)a.D + 12.0);
-    return cost;
+    return cost_of(&a, ft_cost_per_element(in, 8, out, 4, 0.0), 5.0, 12.0);
 }
 
 static int64_t grad_work(const ft_spec *in, const double *attrs, int team_size)
@@ -318,6 +357,28 @@ static const ft_sample grad_samples[] = {
      .attrs = {3, 1, 0, 20, 0.2, 0.2},
      .tolerance = 1e-5,
      .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 150, 128), FT_F32_OF(3, 1, 150, 384), FT_ABSENT, FT_ABSENT,
+            FT_F32_OF(3, 1, 150, 128), FT_F32_OF(3, 1, 2, 150), FT_I32_OF(2, 1, 150),
+            FT_F32_OF(2, 8, 2)},
+     .attrs = {2, 1, 1, 20, 0.1, 0.1, FT_ATTENTION_BF16},
+     .tolerance = 3 * FT_BF16_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 2, 20, 200), FT_F32_OF(3, 2, 20, 200), FT_F32_OF(3, 2, 72, 200),
+            FT_F32_OF(3, 2, 72, 200), FT_F32_OF(3, 2, 20, 200), FT_F32_OF(3, 2, 2, 20), FT_ABSENT,
+            FT_F32_OF(2, 8, 2)},
+     .attrs = {2, 0, 1, 20, 0.08, 0.2, FT_ATTENTION_BF16},
+     .tolerance = 3 * FT_BF16_GAP},
+    {.in = {FT_F32_OF(3, 2, 33, 24), FT_F32_OF(3, 2, 33, 24), FT_F32_OF(3, 2, 7, 24),
+            FT_F32_OF(3, 2, 7, 24), FT_F32_OF(3, 2, 33, 24), FT_F32_OF(3, 2, 3, 33),
+            FT_I32_OF(2, 2, 7), FT_F32_OF(2, 6, 3)},
+     .attrs = {3, 0, 1, 5, 0.2, 0.1, FT_ATTENTION_F16},
+     .tolerance = 3 * FT_TF32_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 130, 128), FT_F32_OF(3, 1, 130, 128), FT_F32_OF(3, 1, 140, 128),
+            FT_F32_OF(3, 1, 140, 128), FT_F32_OF(3, 1, 130, 128), FT_F32_OF(3, 1, 2, 130),
+            FT_ABSENT, FT_ABSENT},
+     .attrs = {2, 0, 1, 128, 0.09, 0, FT_ATTENTION_F16},
+     .tolerance = 3 * FT_TF32_GAP},
 };
 
 const ft_op ft_op_attention_grad = {

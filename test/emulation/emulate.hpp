@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define FT_INLINE                    static inline
 #define FT_SHARED(type, name, count) type *name = (type *)emu_shared((count) * sizeof(type))
@@ -27,10 +28,19 @@ void *emu_shared(size_t bytes);
 void emu_barrier(bool of_warp);
 /* x of that lane of the warp. */
 double emu_from_lane(double x, int lane);
+/* What the lanes of the warp show, n words each, until the warp's next barrier. */
+struct emu_words {
+    uint32_t x[6];
+};
+const emu_words *emu_show(const uint32_t *mine, int n);
 
 FT_INLINE float ft_from_lane(float x, int lane)
 {
     return (float)emu_from_lane(x, lane);
+}
+FT_INLINE uint32_t ft_from_lane(uint32_t x, int lane)
+{
+    return (uint32_t)emu_from_lane(x, lane);
 }
 FT_INLINE double ft_xor_lane(double x, int mask)
 {
@@ -39,6 +49,11 @@ FT_INLINE double ft_xor_lane(double x, int mask)
 FT_INLINE float ft_xor_lane(float x, int mask)
 {
     return (float)emu_from_lane(x, (int)(threadIdx.x % 32) ^ mask);
+}
+
+FT_INLINE uint32_t ft_xor_lane(uint32_t x, int mask)
+{
+    return (uint32_t)emu_from_lane(x, (int)(threadIdx.x % 32) ^ mask);
 }
 
 /* The kernel as the emulated runtime calls it, once for each thread. */
@@ -51,6 +66,7 @@ FT_INLINE float ft_xor_lane(float x, int mask)
     }                                                                                              \
     static void name##_thread(const ft_##name##_args &a)
 
-#define FT_ROOMY_KERNEL(name) FT_KERNEL(name)
+#define FT_ROOMY_KERNEL(name)  FT_KERNEL(name)
+#define FT_PAIRED_KERNEL(name) FT_KERNEL(name)
 
 #endif

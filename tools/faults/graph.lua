@@ -54,7 +54,7 @@ return {
    { "src/graph/graph.c", "if (v != FT_NO_VALUE && (v < 0 || v >= g->n_values))",
       "if (v != FT_NO_VALUE && (v < 0 || v > g->n_values))", "c/graph",
       "a node may read the value behind the last" },
-   { "src/graph/bf16.c", "if (at >= 0) g->nodes[n].attrs[at] = 1.0;",
+   { "src/graph/bf16.c", "if (at >= 0) g->nodes[n].attrs[at] = value;",
       "if (at >= 0) g->nodes[n].attrs[at] = 0.0;", "c/graph", "products stay in f32" },
    { "src/graph/grad.c", "&& !value->frozen;", "|| value->frozen;", "c/graph_grad",
       "frozen parameters have gradients" },

@@ -1,0 +1,142 @@
+/* kernels/attention_halves.cu - attention on tensor cores: operands of products are rounded to 16
+ * bits, sums and the softmax are f32.
+ *
+ * A block has BLOCK queries of a head, STRIP for each warp, whose sums stay in registers. KEYS keys
+ * at a time come through shared memory, then their values; what comes next is on its way while
+ * products are made. Sources: Dao, arXiv:2307.08691; Milakov, Gimelshein, arXiv:1805.02867. */
+#include "scores.h"
+
+enum { KEYS = 32 };
+
+/* The softmax of this lane's two rows so far: the largest score, and this lane's share of the sum
+ * of exponentials. */
+struct softmax {
+    float most[2], total[2];
+};
+
+FT_INLINE float largest_of_four(float x)
+{
+    x = ft_larger(x, ft_xor_lane(x, 1));
+    return ft_larger(x, ft_xor_lane(x, 2));
+}
+FT_INLINE float sum_of_four(float x)
+{
+    x += ft_xor_lane(x, 1);
+    return x + ft_xor_lane(x, 2);
+}
+
+/* Scores become exponentials; less[half]: what is left of earlier sums. */
+template <int N> FT_INLINE void take_scores(softmax *of, sums<N> &s, float less[2])
+{
+FT_UNROLL
+    for (int half = 0; half < 2; half++) {
+        float top = of->most[half];
+FT_UNROLL
+        for (int n = 0; n < N; n++)
+            top = ft_larger(top, ft_larger(s.x[n][2 * half], s.x[n][2 * half + 1]));
+        top = largest_of_four(top);
+        float base = top == -INFINITY ? 0.0f : top; /* no key is seen yet */
+        less[half] = power(of->most[half], base);
+        of->most[half] = top;
+        of->total[half] *= less[half];
+FT_UNROLL
+        for (int n = 0; n < N; n++)
+FT_UNROLL
+            for (int e = 2 * half; e < 2 * half + 2; e++) {
+                s.x[n][e] = power(s.x[n][e], base);
+                of->total[half] += s.x[n][e];
+            }
+    }
+}
+
+/* The scores of a tile of keys, and what they do to the softmax and to y so far. */
+template <int D>
+FT_INLINE void pass_scores(const ft_attention_args &a, const head &x, const meeting &m,
+                           const part &at, sums<KEYS / 8> &s, softmax *of, sums<D / 8> &y)
+{
+    float less[2];
+FT_UNROLL
+    for (int n = 0; n < KEYS / 8; n++)
+FT_UNROLL
+        for (int e = 0; e < 4; e++) {
+            int i = ft_warp() * STRIP + own_row() + e / 2 * 8, j = 8 * n + own_number() + e % 2;
+            s.x[n][e] = score(a, m, s.x[n][e], i, j);
+        }
+    take_scores(of, s, less);
+FT_UNROLL
+    for (int n = 0; n < D / 8; n++)
+FT_UNROLL
+        for (int e = 0; e < 4; e++) y.x[n][e] *= less[e / 2];
+    if (!a.draw.threshold) return;
+FT_UNROLL
+    for (int n = 0; n < KEYS / 8; n += 2) {
+        kept_scores kept = kept_by_query(a, x, at.own, m.key + 8 * n);
+FT_UNROLL
+        for (int e = 0; e < 8; e++) s.x[n + e / 4][e % 4] *= factor_of(a, kept, e);
+    }
+}
+
+FT_INLINE void put_lse(const ft_attention_args &a, const part &at, const softmax &of,
+                       const float totals[2])
+{
+    for (int half = 0; half < 2; half++) {
+        int i = at.own + own_row() + half * 8;
+        if (ft_lane() % 4 || i >= a.Tq) continue;
+        a.lse[at.number * a.Tq + i] = totals[half] != 0 ? of.most[half] + logf(totals[half]) : 0.0f;
+    }
+}
+
+template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a)
+{
+    FT_SHARED(uint16_t, keys, KEYS *D);
+    FT_SHARED(uint16_t, values, KEYS *D);
+    FT_SHARED(float, line, BLOCK + KEYS);
+    FT_SHARED(float, bars, KEYS);
+    const part at = part_of(a.Tq);
+    head x = head_of(a, at.number);
+    meeting m = meeting_of(x, line, bars);
+    passing_rows k = pass<D>(keys_of(a, x), 0), v = pass<D>(values_of(a, x), 0);
+    int end = (int)end_of_keys(a, x, at.first, BLOCK), own_end = end_of_own(a, x, at);
+    own_rows<kind, D> q;
+    moving_rows<kind, KEYS, D> moving;
+    sums<D / 8> y = {{{0}}};
+    softmax of = {{-INFINITY, -INFINITY}, {0, 0}};
+    take(q, queries_of(a, x), at.own);
+    fetch(moving, &k);
+    for (int j0 = 0; j0 < end; j0 += KEYS) {
+        sums<KEYS / 8> s = {{{0}}};
+        settle(moving, keys);
+        meet(&m, a, x, at.first, BLOCK, j0, KEYS);
+        FT_BLOCK_BARRIER();
+        fetch(moving, &v);
+        if (j0 < own_end) {
+            multiply_rows(s, q, keys);
+            pass_scores<D>(a, x, m, at, s, &of, y);
+        }
+        settle(moving, values);
+        FT_BLOCK_BARRIER();
+        fetch(moving, &k);
+        if (j0 < own_end) add_rows<kind, D>(y, s, values);
+    }
+    float totals[2], factors[2];
+    for (int half = 0; half < 2; half++) {
+        totals[half] = sum_of_four(of.total[half]);
+        factors[half] = totals[half] != 0 ? 1.0f / totals[half] : 0.0f;
+    }
+    float *to = a.y + (x.b * a.Tq * a.H + x.h) * a.D;
+    put_rows<D>(to, outputs_of(a, x, a.y), at.own, y, factors);
+    put_lse(a, at, of, totals);
+}
+
+FT_PAIRED_KERNEL(attention_bf16_64)
+{
+    attend<ft_bf16, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_bf16_128)
+{
+    attend<ft_bf16, 128>(a);
+}
+FT_PAIRED_KERNEL(attention_f16_64)
+{
+    attend<ft_f16, 64>(a);
+}

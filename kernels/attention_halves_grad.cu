@@ -1,0 +1,244 @@
+/* kernels/attention_halves_grad.cu - the gradient of attention on tensor cores, as
+ * attention_halves.cu.
+ *
+ * In one kernel a block has BLOCK queries and all keys pass by, for dq and the lines of the bias;
+ * in another it has BLOCK keys and all queries pass by, for dk and dv. Both make the scores again,
+ * and no sum is of several blocks: the order of each follows from the shape. */
+#include "scores.h"
+
+enum { QUERIES = 16 };
+
+/* -- queries ----------------------------------------------------------------------------------- */
+
+/* Sums of a strip's score gradients by key - query: 16 queries and 16 keys at a time. Each lane has
+ * the sum of one distance, from the least of the square on. */
+struct strip_line {
+    float *at;    /* Tk + STRIP - 1 numbers; NULL: nobody wants them */
+    float *room;  /* the warp's, of a square */
+    int next;     /* key whose square comes next */
+    float sum;
+};
+
+enum { SQUARE_PITCH = STRIP + 1 };
+
+/* The distances of 16 keys are complete once the next 16 have come. */
+FT_INLINE void put_line(const strip_line &line, float sum, int64_t Tk)
+{
+    int to = line.next + ft_lane();
+    if (ft_lane() < STRIP && to < Tk + STRIP - 1) line.at[to] = sum;
+}
+
+/* Takes in the squares of columns n and n + 1. */
+FT_INLINE void add_square(strip_line *line, const float (*ds)[4], int64_t Tk)
+{
+    float sum = line->sum;
+FT_UNROLL
+    for (int e = 0; e < 8; e++)
+        line->room[(own_row() + e % 4 / 2 * 8) * SQUARE_PITCH + e / 4 * 8 + own_number() + e % 2] =
+            ds[e / 4][e % 4];
+    FT_WARP_BARRIER();
+    for (int i = 0; i < STRIP; i++) {
+        int j = ft_lane() - (STRIP - 1) + i;
+        if (j >= 0 && j < STRIP) sum += line->room[i * SQUARE_PITCH + j];
+    }
+    FT_WARP_BARRIER();
+    put_line(*line, sum, Tk);
+    float rest = ft_from_lane(sum, ft_lane() % STRIP + STRIP);
+    line->sum = ft_lane() < STRIP ? rest : 0.0f;
+    line->next += STRIP;
+}
+
+/* What is left, and zeros where no query of the strip has seen a key. */
+FT_INLINE void end_line(strip_line *line, int64_t Tk)
+{
+    while (line->next < Tk + STRIP - 1) {
+        put_line(*line, line->sum, Tk);
+        line->sum = 0;
+        line->next += STRIP;
+    }
+}
+
+/* Products of query and key, and of dy and value, become gradients of scores. */
+template <int N>
+FT_INLINE void pass_grads_by_query(const ft_attention_args &a, const head &x, const meeting &m,
+                                   const part &at, const query known[2], const sums<N> &s,
+                                   sums<N> &ds)
+{
+FT_UNROLL
+    for (int n = 0; n < N; n += 2) {
+        kept_scores kept = kept_by_query(a, x, at.own, m.key + 8 * n);
+FT_UNROLL
+        for (int e = 0; e < 8; e++) {
+            int tile = n + e / 4, half = e % 4 / 2, j = 8 * tile + own_number() + e % 2;
+            int i = ft_warp() * STRIP + own_row() + half * 8;
+            float whole = power(score(a, m, s.x[tile][e % 4], i, j), known[half].lse);
+            float *d = &ds.x[tile][e % 4];
+            *d = whole * (factor_of(a, kept, e) * *d - known[half].delta);
+        }
+    }
+}
+
+template <typename kind, int D> FT_INLINE void grade_queries(const ft_attention_queries_args &a)
+{
+    const int KEYS = 2048 / D; /* at a time: their room in registers is the same for all D */
+    FT_SHARED(uint16_t, keys, KEYS *D);
+    FT_SHARED(uint16_t, values, KEYS *D);
+    FT_SHARED(float, biases, BLOCK + KEYS);
+    FT_SHARED(float, bars, KEYS);
+    FT_SHARED(float, squares, WARPS *STRIP *SQUARE_PITCH);
+    const ft_attention_args &of = a.of;
+    const part at = part_of(of.Tq);
+    head x = head_of(of, at.number);
+    meeting m = meeting_of(x, biases, bars);
+    passing_rows k = pass<D>(keys_of(of, x), 0), v = pass<D>(values_of(of, x), 0);
+    int end = (int)end_of_keys(of, x, at.first, BLOCK), own_end = end_of_own(of, x, at);
+    own_rows<kind, D> q, dy;
+    moving_rows<kind, KEYS, D> moving_keys, moving_values;
+    sums<D / 8> dq = {{{0}}};
+    query known[2];
+    strip_line line = {NULL, squares + ft_warp() * STRIP * SQUARE_PITCH, 0, 0};
+    if (a.lines && at.own < of.Tq)
+        line.at = a.lines + (at.number * ((of.Tq + STRIP - 1) / STRIP) + at.own / STRIP) *
+                                (of.Tk + STRIP - 1);
+    take(q, queries_of(of, x), at.own);
+    take(dy, outputs_of(of, x, a.dy), at.own);
+    for (int half = 0; half < 2; half++)
+        known[half] = query_of(of, a.delta, at.number, at.own + own_row() + half * 8);
+    fetch(moving_keys, &k);
+    fetch(moving_values, &v);
+    for (int j0 = 0; j0 < end; j0 += KEYS) {
+        settle(moving_keys, keys);
+        settle(moving_values, values);
+        meet(&m, of, x, at.first, BLOCK, j0, KEYS);
+        FT_BLOCK_BARRIER();
+        fetch(moving_keys, &k);
+        fetch(moving_values, &v);
+        if (j0 < own_end) {
+            sums<KEYS / 8> s = {{{0}}}, ds = {{{0}}};
+            multiply_rows(s, q, keys);
+            multiply_rows(ds, dy, values);
+            pass_grads_by_query(of, x, m, at, known, s, ds);
+            add_rows<kind, D>(dq, ds, keys);
+            for (int n = 0; line.at && n < KEYS / 8; n += 2) add_square(&line, &ds.x[n], of.Tk);
+        }
+        FT_BLOCK_BARRIER();
+    }
+    const float factors[2] = {of.scale, of.scale};
+    const rows like = queries_of(of, x);
+    put_rows<D>(a.dq + (like.at - of.q), like, at.own, dq, factors);
+    if (line.at) end_line(&line, of.Tk);
+}
+
+FT_ROOMY_KERNEL(attention_queries_bf16_64)
+{
+    grade_queries<ft_bf16, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_queries_bf16_128)
+{
+    grade_queries<ft_bf16, 128>(a);
+}
+FT_ROOMY_KERNEL(attention_queries_f16_64)
+{
+    grade_queries<ft_f16, 64>(a);
+}
+
+/* -- keys -------------------------------------------------------------------------------------- */
+
+/* As pass_grads_by_query, of 16 keys, which are rows, and 16 queries; s becomes the probabilities
+ * after dropout. */
+FT_INLINE void pass_grads_by_key(const ft_attention_args &a, const head &x, const meeting &m,
+                                 const part &at, const query *known, sums<QUERIES / 8> &s,
+                                 sums<QUERIES / 8> &ds)
+{
+    kept_scores kept = kept_by_key(a, x, m.query, at.own);
+FT_UNROLL
+    for (int e = 0; e < 8; e++) {
+        int tile = e / 4, i = 8 * tile + own_number() + e % 2;
+        int j = ft_warp() * STRIP + own_row() + e % 4 / 2 * 8;
+        float *p = &s.x[tile][e % 4], *d = &ds.x[tile][e % 4], factor = factor_of(a, kept, e);
+        float whole = power(score(a, m, *p, i, j), known[i].lse);
+        *p = whole * factor;
+        *d = whole * (factor * *d - known[i].delta);
+    }
+}
+
+/* ds += the warp's values, out of shared memory, times the rows of dy. */
+template <typename kind, int D>
+FT_INLINE void multiply_values(sums<QUERIES / 8> &ds, const uint16_t *values,
+                               const uint16_t *dy)
+{
+    int row = ft_warp() * STRIP + ft_lane() / 8 % 2 * 8 + ft_lane() % 8;
+FT_UNROLL
+    for (int k = 0; k < D / 16; k++) {
+        uint32_t own[4];
+        ft_load_matrices(own, values + cell<D>(row, 16 * k + ft_lane() / 16 * 8));
+        multiply_along<kind, D>(ds, own, dy, k);
+    }
+}
+
+template <typename kind, int D> FT_INLINE void grade_keys(const ft_attention_keys_args &a)
+{
+    FT_SHARED(uint16_t, values, BLOCK *D);
+    FT_SHARED(uint16_t, queries, QUERIES *D);
+    FT_SHARED(uint16_t, grads, QUERIES *D);
+    FT_SHARED(float, line, BLOCK + QUERIES);
+    FT_SHARED(float, bars, BLOCK);
+    FT_SHARED(query, known, QUERIES);
+    const ft_attention_args &of = a.of;
+    const part at = part_of(of.Tk);
+    head x = head_of(of, at.number);
+    meeting m = meeting_of(x, line, bars);
+    const rows like = keys_of(of, x);
+    own_rows<kind, D> k;
+    moving_rows<kind, QUERIES, D> moving_queries, moving_grads;
+    sums<D / 8> dk = {{{0}}}, dv = {{{0}}};
+    int start = of.causal ? at.first : 0;
+    passing_rows q = pass<D>(queries_of(of, x), start);
+    passing_rows dy = pass<D>(outputs_of(of, x, a.dy), start);
+    passing_rows v = pass<D>(values_of(of, x), at.first);
+    take(k, like, at.own);
+    for (int part = 0; part < BLOCK; part += QUERIES) {
+        fetch(moving_grads, &v);
+        settle(moving_grads, values + part * D);
+    }
+    fetch(moving_queries, &q);
+    fetch(moving_grads, &dy);
+    for (int i0 = start; i0 < of.Tq; i0 += QUERIES) {
+        sums<QUERIES / 8> s = {{{0}}}, ds = {{{0}}};
+        bool seen = at.own < of.Tk && (!of.causal || at.own < i0 + QUERIES);
+        int t = (int)threadIdx.x;
+        settle(moving_queries, queries);
+        settle(moving_grads, grads);
+        meet(&m, of, x, i0, QUERIES, at.first, BLOCK);
+        if (t < QUERIES) known[t] = query_of(of, a.delta, at.number, i0 + t);
+        FT_BLOCK_BARRIER();
+        if (seen) {
+            multiply_rows(s, k, queries);
+            multiply_values<kind, D>(ds, values, grads);
+            pass_grads_by_key(of, x, m, at, known, s, ds);
+        }
+        fetch(moving_queries, &q); /* not before: there are no registers for them */
+        fetch(moving_grads, &dy);
+        if (seen) {
+            add_rows<kind, D>(dv, s, grads);
+            add_rows<kind, D>(dk, ds, queries);
+        }
+        FT_BLOCK_BARRIER();
+    }
+    const float once[2] = {1.0f, 1.0f}, scaled[2] = {of.scale, of.scale};
+    put_rows<D>(a.dk + (like.at - of.k), like, at.own, dk, scaled);
+    put_rows<D>(a.dv + (like.at - of.k), like, at.own, dv, once);
+}
+
+FT_ROOMY_KERNEL(attention_keys_bf16_64)
+{
+    grade_keys<ft_bf16, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_keys_bf16_128)
+{
+    grade_keys<ft_bf16, 128>(a);
+}
+FT_ROOMY_KERNEL(attention_keys_f16_64)
+{
+    grade_keys<ft_f16, 64>(a);
+}

@@ -1,0 +1,135 @@
+/* kernels/scores.h - scores of attention on tensor cores: what is added to them, whom they are of,
+ * and what dropout leaves. */
+#ifndef FT_SCORES_H
+#define FT_SCORES_H
+
+#include "tiles.h"
+
+/* Which part of the problem a block and a warp have. */
+struct part {
+    int64_t number; /* head of a sample */
+    int first, own; /* the block's first row, the warp's */
+};
+
+FT_INLINE part part_of(int64_t n)
+{
+    unsigned blocks = (unsigned)((n + BLOCK - 1) / BLOCK);
+    int first = (int)(blockIdx.x % blocks) * BLOCK;
+    part p = {blockIdx.x / blocks, first, first + ft_warp() * STRIP};
+    return p;
+}
+
+/* The warp's queries see keys before this one at most. */
+FT_INLINE int end_of_own(const ft_attention_args &a, const head &x, const part &at)
+{
+    return at.own < a.Tq ? (int)end_of_keys(a, x, at.own, STRIP) : 0;
+}
+
+/* Some queries and some keys that meet, and what their scores need. Both are counted from the first
+ * of them. */
+struct meeting {
+    float *line;    /* shared: by key - query, from the least on; NULL: nothing is added */
+    float *bars;    /* shared, of a key: 0, or minus infinity where nobody sees it */
+    int query, key; /* the first ones */
+    int queries;
+    int ahead; /* by how much a key's number may exceed a query's that sees it */
+};
+
+FT_INLINE meeting meeting_of(const head &x, float *line, float *bars)
+{
+    meeting m = {x.line ? line : (float *)0, bars, 0, 0, 0, 0};
+    return m;
+}
+
+FT_INLINE void meet(meeting *m, const ft_attention_args &a, const head &x, int query, int queries,
+                    int key, int keys)
+{
+    m->query = query;
+    m->key = key;
+    m->queries = queries;
+    m->ahead = a.causal ? query + (int)x.offset - key : 1 << 30;
+    for (int e = (int)threadIdx.x; e < keys; e += THREADS) {
+        int j = key + e;
+        m->bars[e] = j < a.Tk && (!x.mask || x.mask[j]) ? 0.0f : -INFINITY;
+    }
+    for (int e = (int)threadIdx.x; m->line && e < queries + keys - 1; e += THREADS) {
+        int distance = key - query + e - (queries - 1);
+        bool there = distance > -a.Tq && distance < a.Tk;
+        m->line[e] = there ? x.line[distance] : 0.0f;
+    }
+}
+
+/* From the product of query i and key j. */
+FT_INLINE float score(const ft_attention_args &a, const meeting &m, float dot, int i, int j)
+{
+    float s = a.scale * dot + m.bars[j];
+    if (m.line) s += m.line[j - i + m.queries - 1];
+    return j - i > m.ahead ? -INFINITY : s;
+}
+
+/* e to the power of x - y; 0 for x that is minus infinity. */
+FT_INLINE float power(float x, float y)
+{
+    const float log2_e = 1.44269504f;
+    return exp2f((x - y) * log2_e);
+}
+
+/* Of 8 elements from `at` on, a bit each: whether dropout keeps them. */
+FT_INLINE uint32_t kept_of_8(const ft_attention_args &a, const head &x, uint64_t block)
+{
+    uint32_t drawn[4], kept = 0;
+    ft_philox(a.draw.key, block, a.draw.sample + (uint32_t)x.b, drawn);
+FT_UNROLL
+    for (int e = 0; e < 8; e++) kept |= (uint32_t)ft_kept(drawn, e, a.draw.threshold) << e;
+    return kept;
+}
+
+/* Of 16 queries and 16 keys: lanes 2 q and 2 q + 1 get the bits of query q, one for each key. */
+FT_INLINE uint32_t draw_square(const ft_attention_args &a, const head &x, int i0, int j0)
+{
+    int side = ft_lane() % 2 * 8;
+    uint64_t at = (uint64_t)((x.h * a.Tq + i0 + ft_lane() / 2) * a.Tk + j0 + side);
+    int past = (int)(at % 8);
+    uint32_t kept = kept_of_8(a, x, at / 8);
+    if (past) kept = (kept | kept_of_8(a, x, at / 8 + 1) << 8) >> past & 0xff;
+    kept <<= side;
+    return kept | ft_xor_lane(kept, 1);
+}
+
+/* Of 8 scores: the first four elements of two fragments side by side. A bit each: whether dropout
+ * keeps it. */
+typedef uint32_t kept_scores;
+
+FT_INLINE float factor_of(const ft_attention_args &a, kept_scores kept, int e)
+{
+    return kept >> e & 1 ? a.draw.scale : 0.0f;
+}
+
+/* Of 16 queries, which are rows, and 16 keys. */
+FT_INLINE kept_scores kept_by_query(const ft_attention_args &a, const head &x, int i0, int j0)
+{
+    if (!a.draw.threshold) return 0xff;
+    uint32_t drawn = draw_square(a, x, i0, j0), kept = 0;
+FT_UNROLL
+    for (int half = 0; half < 2; half++) {
+        uint32_t row = ft_from_lane(drawn, 2 * own_row() + 16 * half) >> own_number();
+        kept |= ((row & 3) | (row >> 8 & 3) << 4) << 2 * half;
+    }
+    return kept;
+}
+
+/* Of 16 keys, which are rows, and 16 queries. */
+FT_INLINE kept_scores kept_by_key(const ft_attention_args &a, const head &x, int i0, int j0)
+{
+    if (!a.draw.threshold) return 0xff;
+    uint32_t drawn = draw_square(a, x, i0, j0), kept = 0;
+FT_UNROLL
+    for (int e = 0; e < 4; e++) {
+        int query = e / 2 * 8 + own_number() + e % 2;
+        uint32_t row = ft_from_lane(drawn, 2 * query) >> own_row();
+        kept |= ((row & 1) | (row >> 8 & 1) << 2) << (e / 2 * 4 + e % 2);
+    }
+    return kept;
+}
+
+#endif

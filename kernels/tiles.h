@@ -1,0 +1,191 @@
+/* kernels/tiles.h - products of a block's rows with tiles of others, by tensor cores.
+ *
+ * Rows are f32 in memory. A warp has STRIP rows of its own: left operands, in registers. Tiles of
+ * other rows are rounded on their way to shared memory, where each row has D numbers: zeros follow
+ * those of a shorter one. `kind`: of numbers, as fragments.h has them. */
+#ifndef FT_TILES_H
+#define FT_TILES_H
+
+#include "attention.h"
+#include "fragments.h"
+
+enum {
+    STRIP = FT_CUDA_TOGETHER, /* rows of a fragment */
+    BLOCK = FT_CUDA_WIDE,
+    WARPS = BLOCK / STRIP,
+    THREADS = WARPS * FT_WARP
+};
+
+/* A row of a fragment is of this lane and the three beside it, and so is the row 8 further on. */
+FT_INLINE int own_row()
+{
+    return ft_lane() / 4;
+}
+/* This lane's first number of a row. */
+FT_INLINE int own_number()
+{
+    return ft_lane() % 4 * 2;
+}
+
+/* -- rows in shared memory --------------------------------------------------------------------- */
+
+/* Where number d of a row lies. A row's pieces of 8 numbers change places with its number: eight
+ * rows' pieces of one place are in different banks. */
+template <int D> FT_INLINE int cell(int row, int d)
+{
+    return row * D + ((d / 8) ^ (row % 8)) * 8 + d % 8;
+}
+
+struct alignas(8) two_words {
+    uint32_t x[2];
+};
+struct alignas(8) two_numbers {
+    float x[2];
+};
+
+/* Rows that pass by a block: this thread's 4 numbers of the next one that it takes. */
+struct passing_rows {
+    const float *at;
+    int64_t step;
+    int left; /* 0 where the thread's numbers are behind those of the rows */
+};
+
+template <int D> FT_INLINE passing_rows pass(const rows &from, int first)
+{
+    int row = first + (int)threadIdx.x / (D / 4), d = (int)threadIdx.x % (D / 4) * 4;
+    passing_rows p = {from.at + row * from.step + d, from.step,
+                      d < from.D ? (int)from.n - row : 0};
+    return p;
+}
+
+/* ROWS rows on their way from memory to a tile, between `fetch` and `settle`. A thread has the same
+ * 4 numbers of every STEPth row; STEP is a multiple of 8, so they lie alike in `cell`. */
+template <typename kind, int ROWS, int D> struct moving_rows {
+    enum { LANES = D / 4, STEP = THREADS / LANES, PIECES = ROWS / STEP };
+    ft_four x[PIECES];
+};
+
+template <typename kind, int ROWS, int D>
+FT_INLINE void fetch(moving_rows<kind, ROWS, D> &m, passing_rows *from)
+{
+    const ft_four zeros = {{0, 0, 0, 0}};
+FT_UNROLL
+    for (int p = 0; p < m.PIECES; p++) {
+        m.x[p] = from->left > 0 ? ft_get(from->at) : zeros;
+        from->at += m.STEP * from->step;
+        from->left -= m.STEP;
+    }
+}
+
+template <typename kind, int ROWS, int D>
+FT_INLINE void settle(const moving_rows<kind, ROWS, D> &m, uint16_t *tile)
+{
+    int row = (int)threadIdx.x / m.LANES, d = (int)threadIdx.x % m.LANES * 4;
+    uint16_t *to = tile + cell<D>(row, d);
+FT_UNROLL
+    for (int p = 0; p < m.PIECES; p++) {
+        const float *x = m.x[p].x;
+        const two_words words = {{kind::pair(x[0], x[1]), kind::pair(x[2], x[3])}};
+        *(two_words *)(to + p * m.STEP * D) = words;
+    }
+}
+
+/* -- fragments --------------------------------------------------------------------------------- */
+
+/* The warp's rows, from `first` on, as left operands of products along their numbers. */
+template <typename kind, int D> struct own_rows {
+    uint32_t x[D / 16][4];
+};
+
+template <typename kind, int D>
+FT_INLINE void take(own_rows<kind, D> &own, const rows &from, int first)
+{
+FT_UNROLL
+    for (int k = 0; k < D / 16; k++)
+FT_UNROLL
+        for (int part = 0; part < 4; part++) {
+            int row = first + own_row() + part % 2 * 8;
+            int d = 16 * k + part / 2 * 8 + own_number();
+            two_numbers y = {{0, 0}};
+            if (row < from.n && d < from.D)
+                y = *(const two_numbers *)(from.at + row * from.step + d);
+            own.x[k][part] = kind::pair(y.x[0], y.x[1]);
+        }
+}
+
+/* c: scores of the warp's 16 rows with 8 N rows of the tile, or sums over D = 8 N numbers. */
+template <int N> struct sums {
+    float x[N][4];
+};
+
+/* The right operands of two products side by side. */
+template <int D> FT_INLINE void load_along(uint32_t b[4], const uint16_t *tile, int row, int d)
+{
+    int lane = ft_lane();
+    ft_load_matrices(b, tile + cell<D>(row + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8));
+}
+template <int D> FT_INLINE void load_across(uint32_t b[4], const uint16_t *tile, int row, int d)
+{
+    int lane = ft_lane();
+    ft_load_transposed(b, tile + cell<D>(row + lane / 8 % 2 * 8 + lane % 8, d + lane / 16 * 8));
+}
+
+/* c += the left operand k times numbers 16 k ... of the tile's rows. */
+template <typename kind, int D, int N>
+FT_INLINE void multiply_along(sums<N> &c, const uint32_t a[4], const uint16_t *tile, int k)
+{
+FT_UNROLL
+    for (int n = 0; n < N; n += 2) {
+        uint32_t b[4];
+        load_along<D>(b, tile, 8 * n, 16 * k);
+        kind::multiply(c.x[n], a, b);
+        kind::multiply(c.x[n + 1], a, b + 2);
+    }
+}
+
+/* c += own rows times the tile's, each with each. */
+template <typename kind, int D, int N>
+FT_INLINE void multiply_rows(sums<N> &c, const own_rows<kind, D> &own, const uint16_t *tile)
+{
+FT_UNROLL
+    for (int k = 0; k < D / 16; k++) multiply_along<kind, D>(c, own.x[k], tile, k);
+}
+
+/* c += factors (16, 8 N) times the 8 N rows of the tile. */
+template <typename kind, int D, int N>
+FT_INLINE void add_rows(sums<D / 8> &c, const sums<N> &factors, const uint16_t *tile)
+{
+FT_UNROLL
+    for (int k = 0; k < N / 2; k++) {
+        const float *x = factors.x[2 * k], *y = factors.x[2 * k + 1];
+        const uint32_t a[4] = {kind::pair(x[0], x[1]), kind::pair(x[2], x[3]),
+                               kind::pair(y[0], y[1]), kind::pair(y[2], y[3])};
+FT_UNROLL
+        for (int n = 0; n < D / 8; n += 2) {
+            uint32_t b[4];
+            load_across<D>(b, tile, 16 * k, 8 * n);
+            kind::multiply(c.x[n], a, b);
+            kind::multiply(c.x[n + 1], a, b + 2);
+        }
+    }
+}
+
+/* factors[e / 2] times the sums of row `first` + own_row() + e / 2 * 8, to `to`. */
+template <int D>
+FT_INLINE void put_rows(float *at, const rows &like, int first, const sums<D / 8> &c,
+                        const float factors[2])
+{
+FT_UNROLL
+    for (int half = 0; half < 2; half++) {
+        int row = first + own_row() + half * 8;
+        float *to = at + row * like.step + own_number();
+FT_UNROLL
+        for (int n = 0; n < D / 8; n++) {
+            const two_numbers y = {{factors[half] * c.x[n][2 * half],
+                                    factors[half] * c.x[n][2 * half + 1]}};
+            if (row < like.n && 8 * n + own_number() < like.D) *(two_numbers *)(to + 8 * n) = y;
+        }
+    }
+}
+
+#endif
