@@ -25,4 +25,33 @@ describe("tools/roofline.lua", function()
       end
       assert.equal(5, n)
    end)
+
+   it("prices steps in every precision that a card has for the model", function()
+      local out = process.ftpipe { "tools/roofline.lua", "bert-large" }
+      local ms, share = {}, {}
+      for _, numbers in ipairs { "f32", "tf32", "bf16", "f16" } do
+         local times, shares = out:match("a step in " .. numbers .. " +([^\n]+)\n"
+            .. " +of the peak of such products +([^\n]+)")
+         ms[numbers], share[numbers] = {}, {}
+         for cell in times:gmatch("%S+") do table.insert(ms[numbers], cell) end
+         for cell in shares:gsub(" %%", ""):gmatch("%S+") do table.insert(share[numbers], cell) end
+         assert.equal(5, #ms[numbers])
+         assert.equal(5, #share[numbers])
+      end
+      assert.same({ "-", "-" }, { ms.bf16[1], ms.tf32[1] }) -- a 2080 Ti rounds to f16 alone
+      local gflop = tonumber(out:match("\n   step +%d+ +([%d.]+)"))
+      local h100 = { f32 = 67e12, tf32 = 494.5e12, bf16 = 989e12, f16 = 989e12 }
+      for numbers, peak in pairs(h100) do
+         local expected = 100 * gflop * 1e9 / (ms[numbers][4] / 1e3) / peak
+         assert.near(expected, share[numbers][4], 0.51)
+      end
+      assert.is_true(tonumber(ms.bf16[4]) < tonumber(ms.tf32[4]))
+      assert.is_true(tonumber(ms.tf32[4]) < tonumber(ms.f32[4]))
+   end)
+
+   it("has no f16 for a model that outgrows it", function()
+      local out = process.ftpipe { "tools/roofline.lua", "t5-3b" }
+      assert.matches("a step in bf16", out)
+      assert.not_matches("a step in f16", out)
+   end)
 end)

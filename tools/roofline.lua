@@ -1,14 +1,19 @@
 --- What a step costs on paper: ftpipe tools/roofline.lua [DETAIL]
 --
 -- For models and lengths that people fine-tune: FLOP and bytes of each kind of operator, and the
--- least time that they take on five cards, the longer of arithmetic in f32 outside the tensor cores
--- and traffic, at the parts of the peaks that work reaches (src/device/cards.c). Every input comes
--- once, every output goes once. Without recomputation; optimizers by the bytes of their states.
--- DETAIL (a model) prints its operators.
+-- least time that they take on five cards, the longer of arithmetic and traffic, at the parts of
+-- the peaks that work reaches (src/device/cards.c). Every input comes once, every output goes once.
+-- Without recomputation; optimizers by the bytes of their states. Operators are told in f32,
+-- outside the tensor cores; steps also in the other precisions that runs on cards have for the
+-- model, whose products with weights are of the tensor cores: those of 16 bits read operands that a
+-- pass of its own has rounded (attention rounds them itself), and weights that are rounded once
+-- after each update. The share of the peak is that of all FLOP of a step in its time: the model
+-- FLOP utilisation. DETAIL (a model) prints its operators.
 
 local core = require("ftpipe.core")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
+local precision = require("ftpipe.plan.precision")
 
 local CARDS = { "2080ti", "3090", "a100", "h100", "h200" }
 -- Name, model, samples of a micro-batch, micro-batches, source, target, optimizer and its bytes for
@@ -24,8 +29,33 @@ local CASES = {
 local cards = {}
 for _, card in ipairs(core.engine.cards()) do cards[card.name] = card end
 
---- Operators of a micro-batch by row: nodes, flops, bytes, seconds by card.
-local function operators(case)
+--- Bytes of the weights that a node multiplies.
+local function weight_bytes(node, params)
+   local bytes = 0
+   for _, number in ipairs(node.params) do
+      local dims = params[number].dims
+      if #dims > 1 then bytes = bytes + 4 * dims[1] * dims[2] end
+   end
+   return bytes
+end
+
+--- The least time of a node on a card.
+local function seconds_of(node, params, card)
+   local rate = node.numbers == "f32" and card.flops_per_s or card[node.numbers .. "_flops_per_s"]
+   local bytes, rounded = node.bytes, 0
+   local itself = node.op:find("^attention") -- rounds what it reads on the way to products
+   if not itself and (node.numbers == "bf16" or node.numbers == "f16") then
+      local weights = weight_bytes(node, params)
+      local others = node.reads - weights
+      rounded = others + others / 2
+      bytes = bytes - node.reads + (weights + others) / 2
+   end
+   return rounded / card.bytes_per_s + math.max(node.flops / rate, bytes / card.bytes_per_s)
+end
+
+--- Operators of a micro-batch by row: nodes, flops, bytes, seconds by card; parameters, and those
+-- that products read in 16 bits.
+local function operators(case, numbers)
    local plan = plans.new {
       model = models.open { model = case[2], init = "random" }, devices = "sim:1x4000GB",
       batch = case[3] * case[4], micro_batches = case[4], buckets = { case[5] },
@@ -33,6 +63,8 @@ local function operators(case)
       optimizer = case[7], hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = 1, batches = 1,
    }
    local graph, rows, names = plan.graphs[1], {}, {}
+   precision.apply(numbers, graph, "gpu")
+   local list, packed = graph:params(), {}
    for i = 1, graph:counts().nodes do
       local node = graph:node(i)
       local row = rows[node.op]
@@ -43,19 +75,60 @@ local function operators(case)
       row.nodes, row.flops, row.bytes = row.nodes + 1, row.flops + node.flops,
          row.bytes + node.bytes
       for _, name in ipairs(CARDS) do
-         local card = cards[name]
-         row.seconds[name] = (row.seconds[name] or 0)
-            + math.max(node.flops / card.flops_per_s, node.bytes / card.bytes_per_s)
+         row.seconds[name] = (row.seconds[name] or 0) + seconds_of(node, list, cards[name])
+      end
+      if node.numbers == "bf16" or node.numbers == "f16" then
+         for _, number in ipairs(node.params) do packed[number] = true end
       end
    end
    table.sort(names, function(a, b) return a.seconds.h100 > b.seconds.h100 end)
-   local params = 0
-   for _, param in ipairs(graph:params()) do
+   local params, halves = 0, 0
+   for number, param in ipairs(list) do
       local n = 1
       for _, dim in ipairs(param.dims) do n = n * dim end
       params = params + n
+      if packed[number] and #param.dims > 1 then halves = halves + n end
    end
-   return names, params
+   return names, params, halves
+end
+
+--- All of them in a step: { nodes =, flops =, bytes =, seconds = by card }, and the seconds of the
+-- update.
+local function step_of(case, rows, params, halves)
+   local step = { nodes = 0, flops = 0, bytes = 0, seconds = {} }
+   for _, row in ipairs(rows) do
+      for _, key in ipairs { "nodes", "flops", "bytes" } do
+         step[key] = step[key] + case[4] * row[key]
+      end
+      for name, seconds in pairs(row.seconds) do
+         step.seconds[name] = (step.seconds[name] or 0) + case[4] * seconds
+      end
+   end
+   local update = { seconds = {} }
+   for _, name in ipairs(CARDS) do
+      update.seconds[name] = (case[8] * params + 6 * halves) / cards[name].bytes_per_s
+      step.seconds[name] = step.seconds[name] + update.seconds[name]
+   end
+   return step, update
+end
+
+--- A card's peak for products of such numbers; 0: it has none.
+local function peak_of(card, numbers)
+   if numbers == "f32" then return card.flops_per_s / card.products end
+   return card[numbers .. "_flops_per_s"] / card.tensor
+end
+
+--- Two lines: the time of a step in a precision, and its share of the peak.
+local function print_step(numbers, step)
+   local times, shares = {}, {}
+   for i, name in ipairs(CARDS) do
+      local peak = peak_of(cards[name], numbers)
+      times[i] = peak > 0 and ("%9.2f"):format(1e3 * step.seconds[name]) or ("%9s"):format("-")
+      shares[i] = peak > 0 and ("%7.0f %%"):format(100 * step.flops / step.seconds[name] / peak)
+         or ("%9s"):format("-")
+   end
+   print(("   %-50s %s"):format("a step in " .. numbers, table.concat(times)))
+   print(("   %-50s %s"):format("   of the peak of such products", table.concat(shares)))
 end
 
 local function milliseconds(row, factor)
@@ -70,21 +143,8 @@ print(("%-26s %6s %9s %9s "):format("", "nodes", "GFLOP", "GB")
    .. ("%9s%9s%9s%9s%9s   ms"):format(unpack(CARDS)))
 for _, case in ipairs(CASES) do
    if not arg[1] or arg[1] == case[2] then
-      local rows, params = operators(case)
-      local step = { nodes = 0, flops = 0, bytes = 0, seconds = {} }
-      for _, row in ipairs(rows) do
-         for _, key in ipairs { "nodes", "flops", "bytes" } do
-            step[key] = step[key] + case[4] * row[key]
-         end
-         for name, seconds in pairs(row.seconds) do
-            step.seconds[name] = (step.seconds[name] or 0) + case[4] * seconds
-         end
-      end
-      local update = { seconds = {} }
-      for _, name in ipairs(CARDS) do
-         update.seconds[name] = case[8] * params / cards[name].bytes_per_s
-         step.seconds[name] = step.seconds[name] + update.seconds[name]
-      end
+      local rows, params = operators(case, "f32")
+      local step, update = step_of(case, rows, params, 0)
       print(("%s: %.0f M parameters, %d x %d samples, %s"):format(case[1], params / 1e6, case[4],
          case[3], case[7]))
       for _, row in ipairs(rows) do
@@ -103,5 +163,12 @@ for _, case in ipairs(CASES) do
             / cards[name].flops_per_s)
       end
       print(("   %-50s %s"):format("of the rate that f32 products reach", table.concat(shares)))
+      print_step("f32", step)
+      local outgrows_f16 = models.open { model = case[2], init = "random" }.family.outgrows_f16
+      for _, row in ipairs(precision.rows) do
+         if row.rate and not (row.scales and outgrows_f16) then
+            print_step(row.name, (step_of(case, operators(case, row.name))))
+         end
+      end
    end
 end

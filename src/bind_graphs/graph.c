@@ -343,16 +343,20 @@ static void push_params(lua_State *L, const ft_graph *g, const ft_node *node)
 }
 
 /*** One node: { op =, scope =, phase = "forward" or "backward", origin =, params = numbers of
- * those that it uses, out = its first output, which the others follow by number, flops, bytes =
- * that it reads and writes }. */
+ * those that it uses, out = its first output, which the others follow by number, flops, numbers =
+ * what these are products of ("f32", "tf32", "bf16", "f16"), bytes = that it reads and writes,
+ * reads = those that it reads }. */
 static int graph_node(lua_State *L)
 {
     ft_graph *g = script_check_graph(L, 1);
     int i = (int)script_check_index(L, 2, ft_graph_n_nodes(g), "node");
     const ft_node *node = ft_graph_node(g, i);
     const ft_cost cost = ft_graph_cost(g, i);
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 10);
+    lua_pushstring(L, cost.tf32 ? "tf32" : cost.f16 ? "f16" : cost.bf16 ? "bf16" : "f32");
+    lua_setfield(L, -2, "numbers");
     script_set_number(L, "flops", cost.flops);
+    script_set_number(L, "reads", cost.bytes_read);
     script_set_number(L, "bytes", cost.bytes_read + cost.bytes_written);
     lua_pushstring(L, node->op->name);
     lua_setfield(L, -2, "op");

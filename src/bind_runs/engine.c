@@ -68,14 +68,14 @@ static int engine_devices(lua_State *L)
 /*** The cards that can be planned for.
  * @function engine.cards
  * @treturn table list of { name =, memory_bytes =, flops_per_s =, bf16_flops_per_s =,
- *   f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s = }: rates that work
- *   reaches */
+ *   f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s =, tensor =, products =
+ *   (the parts of the peaks that tensor cores and others reach) }: rates that work reaches */
 static int engine_cards(lua_State *L)
 {
     lua_createtable(L, FT_CARDS, 0);
     for (int i = 0; i < FT_CARDS; i++) {
         const ft_card *card = &ft_cards[i];
-        lua_createtable(L, 0, 8);
+        lua_createtable(L, 0, 10);
         lua_pushstring(L, card->name);
         lua_setfield(L, -2, "name");
         script_set_number(L, "memory_bytes", card->memory_bytes);
@@ -86,6 +86,8 @@ static int engine_cards(lua_State *L)
                           ft_tf32_rate(card->bf16_flops_per_s * FT_CARD_TENSOR));
         script_set_number(L, "bytes_per_s", card->bytes_per_s * FT_CARD_MEMORY);
         script_set_number(L, "link_bytes_per_s", card->link_bytes_per_s);
+        script_set_number(L, "tensor", FT_CARD_TENSOR);
+        script_set_number(L, "products", FT_CARD_PRODUCTS);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
