@@ -146,6 +146,23 @@ describe("generation_config.json", function()
       end)
    end)
 
+   for _, name in ipairs { "t5_tiny", "gpt2_tiny" } do
+      it("ends an answer of " .. name .. " with any of the ids of a list in config.json", function()
+         files.in_directory(function(dir)
+            make_model(dir .. "/m", name)
+            local raw = core.json.read(dir .. "/m/config.json")
+            raw.eos_token_id = core.json.array { 7, 9 }
+            core.sys.write_file(dir .. "/m/config.json", core.json.encode(raw))
+            local model = models.open { model = dir .. "/m" }
+            local ends = { [7] = true, [9] = true }
+            assert.same(ends, choice.plain(model.config).ends)
+            assert.same(ends, generation.rules(model).ends)
+            assert.equal(7, model.config.eos_token_id) -- ends what is trained on
+            assert.same({ 7, 9 }, { unpack(model:saved_config().eos_token_id) })
+         end)
+      end)
+   end
+
    it("is config.json where there is none", function()
       files.in_directory(function(dir)
          files.tiny_model(dir .. "/m")

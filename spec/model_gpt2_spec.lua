@@ -49,6 +49,12 @@ describe("a GPT-2 configuration", function()
       assert.is_false(gpt2.config(raw_config { tie_word_embeddings = false }).tied)
    end)
 
+   it("ends texts with the first of several ends of answers", function()
+      assert.equal(3, gpt2.config(raw_config { eos_token_id = { 3, 5 } }).eos_token_id)
+      assert.matches("'eos_token_id' is 23, expected an id below vocab_size, 23",
+         files.failure(gpt2.config, raw_config { eos_token_id = { 23, 5 } }).message)
+   end)
+
    it("refuses what is not this GPT-2, with the key, the value and what was expected", function()
       local function refused(changes, pattern)
          local problem = files.failure(gpt2.config, raw_config(changes))

@@ -84,6 +84,10 @@ describe("a T5 configuration", function()
       end
    end)
 
+   it("ends texts with the first of several ends of answers", function()
+      assert.equal(7, t5.config(raw_config { eos_token_id = { 7, 1 } }).eos_token_id)
+   end)
+
    it("refuses what is not T5, with the key, the value and what was expected", function()
       local function refused(changes, pattern)
          local problem = files.failure(t5.config, raw_config(changes))
@@ -121,6 +125,10 @@ describe("a T5 configuration", function()
       refused({ tie_word_embeddings = "yes" },
          "'tie_word_embeddings' is the string 'yes', expected true or false")
       refused({ eos_token_id = 61 }, "'eos_token_id' is 61, expected an id below vocab_size, 61")
+      refused({ eos_token_id = core.json.array { 1, 61 } },
+         "'eos_token_id' is 61, expected an id below vocab_size, 61")
+      refused({ eos_token_id = core.json.array {} },
+         "'eos_token_id' is no id and no list of ids")
       refused({ pad_token_id = -1 }, "'pad_token_id' is %-1")
       refused({ decoder_start_token_id = "0" },
          "'decoder_start_token_id' is the string '0', expected an id")

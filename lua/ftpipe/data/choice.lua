@@ -15,11 +15,13 @@ require("ftpipe.base.tensor") -- pointer()
 local M = {}
 
 --- The rules of greedy decoding.
--- @tparam table config of a model: eos_token_id (below 0: none), decoder_start_token_id
+-- @tparam table config of a model: eos_token_id (below 0: none), or ends where there are several;
+--   decoder_start_token_id
 function M.plain(config)
-   local eos = config.eos_token_id
+   local ends = {}
+   for _, id in ipairs(config.ends or { config.eos_token_id }) do ends[id] = id >= 0 or nil end
    return {
-      start = config.decoder_start_token_id, ends = eos >= 0 and { [eos] = true } or {},
+      start = config.decoder_start_token_id, ends = ends,
       penalty = 1, ngram = 0, shortest = 0, least = 0,
    }
 end

@@ -11,9 +11,9 @@ local M = {}
 local Drafts = {}
 Drafts.__index = Drafts
 
---- @tparam int eos the end token
+--- @tparam table ends the tokens that end an answer, as a set
 -- @tparam int most tokens of an answer, the end token included
-function M.new(eos, most) return setmetatable({ eos = eos, most = most, known = {} }, Drafts) end
+function M.new(ends, most) return setmetatable({ last = ends, most = most, known = {} }, Drafts) end
 
 local function key(ids, n) return table.concat(ids, " ", 1, n) end
 
@@ -27,7 +27,7 @@ function Drafts:learn(answer)
 end
 
 --- Whether an answer is whole with its token t.
-function Drafts:ends(ids, t) return ids[t] == self.eos or t == self.most end
+function Drafts:ends(ids, t) return self.last[ids[t]] or t == self.most end
 
 --- Verifies a draft.
 -- @tparam table draft ids, an end token last if it has one

@@ -106,6 +106,20 @@ function M.ids(config, keys)
    end
 end
 
+--- eos_token_id must be an id of the vocabulary, or a list of them, any of which ends an answer:
+-- then config.ends has all, and config.eos_token_id the first, which ends what is trained on.
+function M.ends(config)
+   local value = config.eos_token_id
+   if type(value) ~= "table" then return M.ids(config, { "eos_token_id" }) end
+   if #value == 0 then M.refuse("'eos_token_id' is no id and no list of ids") end
+   config.ends = {}
+   for i, id in ipairs(value) do
+      config.ends[i], config.eos_token_id = id, id
+      M.ids(config, { "eos_token_id" })
+   end
+   config.eos_token_id = value[1]
+end
+
 --- Each key must be true or false.
 function M.flags(config, keys)
    for _, key in ipairs(keys) do

@@ -116,21 +116,28 @@ local function dropout_of(config)
    return { hidden = hidden, attention = attention, embedding = embedding }
 end
 
---- An id that config.json may leave out; another where it does.
-local function id_or(config, raw, key, other)
-   config[key] = raw[key]
-   if raw[key] == nil or raw[key] == core.json.null then
-      config[key] = other
+--- Tokens that config.json may leave out.
+local function add_ids(config, raw)
+   local function is_absent(key) return raw[key] == nil or raw[key] == core.json.null end
+   config.eos_token_id, config.pad_token_id = raw.eos_token_id, raw.pad_token_id
+   if is_absent("eos_token_id") then
+      config.eos_token_id = END_OF_TEXT < config.vocab_size and END_OF_TEXT or -1
    else
-      check.ids(config, { key })
+      check.ends(config)
+   end
+   if is_absent("pad_token_id") then
+      config.pad_token_id = math.max(config.eos_token_id, 0)
+   else
+      check.ids(config, { "pad_token_id" })
    end
 end
 
 --- Fills in what config.json leaves out and refuses what is not GPT-2.
 -- @tparam table raw config.json as decoded
 -- @tparam[opt] boolean untied the file holds a head of its own that differs from `wte`
--- @treturn table every field above; n_inner; tied; eos_token_id (-1: none); pad_token_id, which
---   stands where nothing counts; dropout_rate: what a run takes when it is not told another
+-- @treturn table every field above; n_inner; tied; eos_token_id (-1: none) and ends (check.ends);
+--   pad_token_id, which stands where nothing counts; dropout_rate: what a run takes when it is not
+--   told another
 function M.config(raw, untied)
    if raw.model_type ~= "gpt2" then
       check.refuse("model_type is '%s', expected 'gpt2'", shown(raw.model_type))
@@ -144,8 +151,7 @@ function M.config(raw, untied)
    check.positive(config, { "layer_norm_epsilon", "initializer_range" })
    check.rates(config, { "resid_pdrop", "embd_pdrop", "attn_pdrop" })
    check_form(config, raw)
-   id_or(config, raw, "eos_token_id", END_OF_TEXT < config.vocab_size and END_OF_TEXT or -1)
-   id_or(config, raw, "pad_token_id", math.max(config.eos_token_id, 0))
+   add_ids(config, raw)
    config.tied = config.tie_word_embeddings and not untied
    config.dropout_rate = dropout_of(config)
    return config

@@ -91,7 +91,8 @@ end
 
 --- What `presets` gave defaults for, and may be anything in config.json.
 local function check_values(config)
-   check.ids(config, { "pad_token_id", "eos_token_id", "decoder_start_token_id" })
+   check.ids(config, { "pad_token_id", "decoder_start_token_id" })
+   check.ends(config)
    check.positive(config, { "layer_norm_epsilon", "initializer_factor" })
    check.rates(config, { "dropout_rate" })
    check.flags(config, { "tie_word_embeddings" })

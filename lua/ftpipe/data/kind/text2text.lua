@@ -17,6 +17,7 @@
 local core = require("ftpipe.core")
 local answer_metrics = require("ftpipe.data.metric.answers")
 local batches = require("ftpipe.data.predict.batches")
+local choice = require("ftpipe.data.choice")
 local counted = require("ftpipe.base.counted")
 local decode = require("ftpipe.data.decode")
 local drafts = require("ftpipe.data.drafts")
@@ -319,7 +320,7 @@ end
 --- Evaluates by forwards until every answer is whole: the first one over the data as it is, whose
 -- targets are the first drafts, the next ones over what is left. Returns the loss of the first.
 function M.evaluate(o, forward)
-   local book = drafts.new(o.model.config.eos_token_id, o.lengths.target)
+   local book = drafts.new(choice.plain(o.model.config).ends, o.lengths.target)
    local open = {}
    local function verify(number, draft, outputs, row)
       local ids, verified = book:verify(draft, evaluate.row(outputs.likeliest, row))
