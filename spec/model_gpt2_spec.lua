@@ -49,6 +49,17 @@ describe("a GPT-2 configuration", function()
       assert.is_false(gpt2.config(raw_config { tie_word_embeddings = false }).tied)
    end)
 
+   it("knows an activation by all its names in transformers", function()
+      local function activation(name)
+         return gpt2.config(raw_config { activation_function = name }).activation
+      end
+      for _, name in ipairs { "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh",
+         "gelu_python_tanh" } do
+         assert.same(activation("gelu_new"), activation(name))
+      end
+      assert.same(activation("gelu"), activation("gelu_python"))
+   end)
+
    it("ends texts with the first of several ends of answers", function()
       assert.equal(3, gpt2.config(raw_config { eos_token_id = { 3, 5 } }).eos_token_id)
       assert.matches("'eos_token_id' is 23, expected an id below vocab_size, 23",
@@ -57,14 +68,11 @@ describe("a GPT-2 configuration", function()
 
    it("refuses what is not this GPT-2, with the key, the value and what was expected", function()
       local function refused(changes, pattern)
-         local problem = files.failure(gpt2.config, raw_config(changes))
-         assert.equal("unsupported", problem.status)
-         assert.equal(6, problem.exit)
-         assert.matches(pattern, problem.message)
+         files.unsupported(pattern, gpt2.config, raw_config(changes))
       end
       refused({ model_type = "gptj" }, "model_type is 'gptj', expected 'gpt2'")
       refused({ activation_function = "silu" },
-         "'activation_function' is silu, expected 'gelu', 'gelu_new', 'gelu_pytorch_tanh'")
+         "'activation_function' is silu, expected one of: gelu, gelu_accurate, gelu_fast, gelu_new")
       refused({ n_head = 5 }, "n_embd 12 is not a multiple of n_head, 5")
       refused({ n_layer = 0 }, "'n_layer' is 0, expected a positive integer")
       refused({ n_layer = 4097 }, "'n_layer' is 4097, expected at most 4096 layers")
@@ -72,7 +80,7 @@ describe("a GPT-2 configuration", function()
       refused({ layer_norm_epsilon = 0 }, "'layer_norm_epsilon' is 0, expected a number above 0")
       refused({ attn_pdrop = 1 }, "'attn_pdrop' is 1, expected a number from 0 to below 1")
       refused({ eos_token_id = 23 }, "'eos_token_id' is 23, expected an id below vocab_size, 23")
-      refused({ scale_attn_weights = false }, "'scale_attn_weights' is false, expected true")
+      refused({ scale_attn_weights = 0 }, "'scale_attn_weights' is 0, expected true or false")
       refused({ add_cross_attention = true }, "'add_cross_attention' is true")
       refused({ tie_word_embeddings = 1 }, "'tie_word_embeddings' is 1, expected true or false")
    end)

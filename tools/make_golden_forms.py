@@ -4,6 +4,7 @@
     spec/golden/generation.json     greedy answers of embedded models, by what that file asks
     spec/golden/mt5                 a tiny mT5
     spec/golden/t5_headless         a tiny T5 whose config.json asks for a head that is not there
+    spec/golden/gpt2_scaled         a tiny GPT-2 whose blocks scale attention by their number
 
     /tmp/golden/bin/python tools/make_golden_forms.py     # the environment of make_golden.py
 
@@ -84,14 +85,27 @@ def generation():
 # ------------------------------------------------------------------------------------------------
 # Directories.
 
-SIZE = dict(vocab_size=24, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_decoder_layers=2,
-            num_heads=2, decoder_start_token_id=0, dropout_rate=0.0, relative_attention_num_buckets=8,
-            relative_attention_max_distance=20)
+T5_SIZE = dict(
+    vocab_size=24, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_decoder_layers=2, num_heads=2,
+    decoder_start_token_id=0, dropout_rate=0.0, relative_attention_num_buckets=8,
+    relative_attention_max_distance=20)
+GPT2_SIZE = dict(
+    vocab_size=24, n_embd=8, n_layer=3, n_head=2, n_inner=12, n_positions=16, bos_token_id=0,
+    eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+T5_INPUTS = {
+    "input_ids": [[5, 9, 22, 7, 3, 1], [14, 2, 1, 0, 0, 0]],
+    "attention_mask": [[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]],
+    "labels": [[6, 17, 1], [11, 1, -100]],
+}
+GPT2_INPUTS = {
+    "input_ids": [[5, 9, 22, 7, 3, 1], [14, 2, 11, 8, 20, 4]],
+    "labels": [[5, 9, 22, 7, 3, 1], [-100, -100, 11, 8, -100, 4]],
+}
 
 
-def random_model(config_class, model_class, **changes):
+def random_model(config_class, model_class, sizes):
     torch.manual_seed(5)
-    model = model_class(config_class(**dict(SIZE, **changes)))
+    model = model_class(config_class(**sizes))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.randn_like(parameter) * (0.6 if "shared" in name else 0.3))
@@ -100,12 +114,12 @@ def random_model(config_class, model_class, **changes):
     return model
 
 
-def directory(name, config_class, model_class, edit, **changes):
+def directory(name, config_class, model_class, sizes, inputs, edit):
     """A model with its outputs; `edit` changes its configuration and its tensors as they are
     saved, as files that other versions of transformers have written are."""
     where = "spec/golden/" + name
     shutil.rmtree(where, ignore_errors=True)
-    model = random_model(config_class, model_class, **changes)
+    model = random_model(config_class, model_class, sizes)
     model.save_pretrained(where)
     for extra in os.listdir(where):
         if extra not in ("config.json", "model.safetensors"):
@@ -118,20 +132,16 @@ def directory(name, config_class, model_class, edit, **changes):
         json.dump(config, file, indent=1)
         file.write("\n")
     save_file(tensors, where + "/model.safetensors", metadata={"format": "pt"})
-    outputs(where, model_class)
+    outputs(where, model_class, inputs)
     for made in os.listdir(where):
         os.chmod(os.path.join(where, made), 0o644)
 
 
-def outputs(where, model_class):
+def outputs(where, model_class, inputs):
     def make():
         return model_class.from_pretrained(where, dtype=torch.float32,
                                            attn_implementation="eager").train()
-    inputs = {
-        "input_ids": torch.tensor([[5, 9, 22, 7, 3, 1], [14, 2, 1, 0, 0, 0]]),
-        "attention_mask": torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]]),
-        "labels": torch.tensor([[6, 17, 1], [11, 1, -100]]),
-    }
+    inputs = {name: torch.tensor(rows) for name, rows in inputs.items()}
     model = make()
     out = model(**inputs)
     out.loss.backward()
@@ -139,9 +149,10 @@ def outputs(where, model_class):
                for name, parameter in model.named_parameters()}
     tensors["logits"] = out.logits.detach().contiguous()
     save_file(tensors, where + "/golden.safetensors")
+    mask = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"]))
     row = make().eval().generate(
-        input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=6,
-        do_sample=False, num_beams=1)
+        input_ids=inputs["input_ids"], attention_mask=mask, max_new_tokens=6, do_sample=False,
+        num_beams=1, pad_token_id=0)
     with open(where + "/golden.json", "w") as file:
         json.dump({
             "made_by": "tools/make_golden_forms.py", "family": model.config.model_type,
@@ -167,5 +178,11 @@ def headless(config, _):
 
 
 generation()
-directory("mt5", transformers.MT5Config, transformers.MT5ForConditionalGeneration, published_mt5)
-directory("t5_headless", transformers.T5Config, transformers.T5ForConditionalGeneration, headless)
+directory("mt5", transformers.MT5Config, transformers.MT5ForConditionalGeneration, T5_SIZE,
+          T5_INPUTS, published_mt5)
+directory("t5_headless", transformers.T5Config, transformers.T5ForConditionalGeneration, T5_SIZE,
+          T5_INPUTS, headless)
+directory("gpt2_scaled", transformers.GPT2Config, transformers.GPT2LMHeadModel,
+          dict(GPT2_SIZE, scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False,
+               reorder_and_upcast_attn=True),
+          GPT2_INPUTS, lambda config, tensors: None)

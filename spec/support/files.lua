@@ -1,5 +1,7 @@
 --- Files for specs: temporary directories, and published inputs that do not come with the sources.
 
+local assert = require("luassert")
+
 local core = require("ftpipe.core")
 local replace = require("ftpipe.model.replace")
 
@@ -54,6 +56,15 @@ end
 function M.fault(f, ...)
    local problem = M.failure(f, ...)
    return problem.message:gsub("/tmp/[^/ ]*/?", ""), problem.status
+end
+
+--- Checks that a call is refused as unsupported.
+-- @tparam string pattern of the message
+function M.unsupported(pattern, f, ...)
+   local problem = M.failure(f, ...)
+   assert.equal("unsupported", problem.status)
+   assert.equal(6, problem.exit)
+   assert.matches(pattern, problem.message)
 end
 
 return M

@@ -42,7 +42,10 @@ M.forms = {
       { "%.LayerNorm%.gamma$", ".LayerNorm.weight" },
       { "%.LayerNorm%.beta$", ".LayerNorm.bias" },
    },
-   ignored = { "^cls%.", "^pooler%.", "^bert%.pooler%.", "^bert%.embeddings%.position_ids$" },
+   ignored = {
+      "^cls%.", "^classifier%.", "^pooler%.", "^bert%.pooler%.",
+      "^bert%.embeddings%.position_ids$", "^bert%.embeddings%.token_type_ids$",
+   },
    optional = { "^qa_outputs%." },
 }
 

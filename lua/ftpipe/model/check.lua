@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
+local keys_of = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local shown = require("ftpipe.base.shown")
 
@@ -143,19 +144,21 @@ function M.absent(raw, keys, wanted)
 end
 
 -- activation in config.json -> that of the `linear` row, and the row that follows it.
-local activations = {
-   relu = { fused = 1 },
-   gelu = { fused = 0, row = "gelu_erf" },
-   gelu_new = { fused = 0, row = "gelu" },
-   gelu_pytorch_tanh = { fused = 0, row = "gelu" },
-}
+local activations = { relu = { fused = 1 } }
+-- One function has several names in transformers, by how it is computed there.
+for _, name in ipairs { "gelu", "gelu_python" } do
+   activations[name] = { fused = 0, row = "gelu_erf" }
+end
+for _, name in ipairs { "gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast",
+   "gelu_accurate" } do
+   activations[name] = { fused = 0, row = "gelu" }
+end
 
 --- How the activation that the key names is built: fused (the activation of `linear`) and row (the
 -- one that follows it, or nil).
 function M.activation(config, key)
-   return activations[config[key]] or M.refuse(
-      "'%s' is %s, expected 'gelu', 'gelu_new', 'gelu_pytorch_tanh' or 'relu'", key,
-      shown(config[key]))
+   return activations[config[key]] or M.refuse("'%s' is %s, expected one of: %s", key,
+      shown(config[key]), table.concat(keys_of(activations), ", "))
 end
 
 return M

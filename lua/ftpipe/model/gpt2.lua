@@ -35,7 +35,7 @@ local presets = {
 local required = { "vocab_size", "n_embd", "n_layer", "n_head" }
 
 --- Names in other files (model/forms.lua): those of the hub have no prefix and carry the causal
--- masks.
+-- masks, others have heads of classifiers.
 M.forms = {
    names = {
       { "^wte%.", "transformer.wte." },
@@ -46,6 +46,7 @@ M.forms = {
    aliases = { ["transformer.wte.weight"] = { "lm_head.weight" } },
    ignored = {
       "^transformer%.h%.%d+%.attn%.bias$", "^transformer%.h%.%d+%.attn%.masked_bias$",
+      "^score%.", "^classifier%.", "^multiple_choice_head%.",
    },
 }
 
@@ -88,19 +89,12 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Configuration.
 
--- Switches that change the computation, and their only value here.
-local fixed = {
-   scale_attn_weights = true, scale_attn_by_inverse_layer_idx = false,
-   reorder_and_upcast_attn = false,
-}
-
 local function check_form(config, raw)
-   check.flags(config, { "tie_word_embeddings" })
-   for key, value in pairs(fixed) do
-      if config[key] ~= value then
-         check.refuse("'%s' is %s, expected %s", key, shown(config[key]), tostring(value))
-      end
-   end
+   check.flags(config, {
+      "tie_word_embeddings", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",
+      -- asks for scores in f32, which they are
+      "reorder_and_upcast_attn",
+   })
    check.absent(raw, { "add_cross_attention" }, "a model of its own")
    config.activation = check.activation(config, "activation_function")
    if config.n_embd % config.n_head ~= 0 then
@@ -199,11 +193,13 @@ function Builder:embed(ids, place)
       self.embedding_dropout)
 end
 
-function Builder:attend(inputs)
+--- Attention of block i; scores are scaled as config.json asks.
+function Builder:attend(inputs, i)
    local c = self.c
+   local scale = c.scale_attn_weights and (c.n_embd / c.n_head) ^ -0.5 or 1
+   if c.scale_attn_by_inverse_layer_idx then scale = scale / (i + 1) end
    return self.g:add("attention", inputs, {
-      heads = c.n_head, causal = true, scale = (c.n_embd / c.n_head) ^ -0.5,
-      dropout = self.attention_dropout,
+      heads = c.n_head, causal = true, scale = scale, dropout = self.attention_dropout,
    })
 end
 
@@ -258,7 +254,7 @@ function M.training(config, size)
       return g:add("slice", { positions }, { axis = 0, count = size.source })
    end)
    for i = 0, config.n_layer - 1 do
-      x = b:block(x, i, function(packed) return b:attend({ packed }) end)
+      x = b:block(x, i, function(packed) return b:attend({ packed }, i) end)
    end
    local logits = b:head(x)
    local loss = g:add("cross_entropy", { logits, labels, weight })
@@ -281,7 +277,7 @@ function Builder:attend_cached(packed, step, i)
       cache[kind] = g:add("cache_append", { old, part(n), step.position })
       g:output(name .. ".next", cache[kind])
    end
-   return self:attend { part(0), cache.k, cache.v, false, false, step.position }
+   return self:attend({ part(0), cache.k, cache.v, false, false, step.position }, i)
 end
 
 --- The graph that makes one token from `length` more ones.

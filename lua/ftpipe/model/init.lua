@@ -30,6 +30,10 @@ end
 
 local function family_of(raw, where)
    local name = families[raw.model_type]
+   if raw.model_type == nil then
+      fail("unsupported", 6, "%s: config.json has no model_type, as files of 2019 have none: add "
+         .. "\"model_type\" with one of: %s", where, table.concat(keys(families), ", "))
+   end
    if not name then
       fail("unsupported", 6, "%s: model_type is '%s', expected one of: %s", where,
          shown(raw.model_type), table.concat(keys(families), ", "))
