@@ -90,7 +90,7 @@ describe("sources that are too long", function()
       }
       local rows = { path = "rows.jsonl" }
       for i, text in ipairs { "abc", "abcd", "abcdefgh" } do
-         rows[i] = { text = text, label = 0, line = i }
+         rows[i] = { text = text, label = 0 }
       end
       local task = { name = "own", definition = {
          label = "label", answers = { { label = 0, target = "x" } },

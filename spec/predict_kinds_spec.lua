@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
 local files = require("spec.support.files")
 local models = require("ftpipe.model")
+local records = require("ftpipe.text.records")
 local tasks = require("ftpipe.task")
 
 local WORDS = 50
@@ -84,7 +85,8 @@ describe("predictions of a language model", function()
 
    it("take the field text of rows, and say when it is missing", function()
       with(function(model)
-         local rows = { path = "a.jsonl", { text = "w3 w4", line = 1 }, { line = 2, t = "w3" } }
+         local rows = { path = "a.jsonl", records.numbered({ text = "w3 w4" }, 1),
+            records.numbered({ t = "w3" }, 2) }
          local function items(n) return { rows = rows, { row = rows[n] } } end
          assert.same(predict(model, { { text = "w3 w4" } }, { batch = 1, tokens = 3 }),
             predict(model, items(1), { batch = 1, tokens = 3 }))
@@ -147,7 +149,7 @@ describe("predictions of spans", function()
          assert.matches("a question needs a context: give %-%-context",
             files.failure(predict, model, { { text = "w5" } }, { batch = 1, text = "w5" },
                task).message)
-         local rows = { path = "a.jsonl", { question = "w5", line = 1 } }
+         local rows = { path = "a.jsonl", records.numbered({ question = "w5" }, 1) }
          assert.matches("a%.jsonl:1: field 'context' is missing",
             files.failure(predict, model, { rows = rows, { row = rows[1] } }, { batch = 1 },
                task).message)

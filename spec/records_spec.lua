@@ -25,9 +25,18 @@ describe("a jsonl file", function()
       assert.equal(2, #rows)
       assert.equal("aé", rows[1].premise)
       assert.equal(0, rows[1].idx)
-      assert.equal(1, rows[1].line)
-      assert.equal(3, rows[2].line)
+      assert.same({ 1, 3 }, { records.line(rows[1]), records.line(rows[2]) })
+      assert.equal(rows.path .. ":3", records.where(rows, rows[2]))
       assert.is_true(rows[2].ok)
+   end)
+
+   it("keeps a field that is called line", function()
+      local rows = read("x.jsonl", '{"idx": 1}\n{"line": "The cat sat.", "idx": 2}\n')
+      assert.equal("The cat sat.", records.string(rows, rows[2], "line"))
+      assert.same({ "idx", "line" }, records.names(rows[2]))
+      assert.equal(2, records.line(rows[2]))
+      rows = read("x.tsv", "line\tlabel\nThe cat sat.\tyes\n")
+      assert.equal("The cat sat.", rows[1].line)
    end)
 
    it("may start with a byte order mark and end without a line end", function()
@@ -66,7 +75,7 @@ describe("a tsv file", function()
    it("gives rows by the names of its columns", function()
       local rows = read("x.tsv", 'index\tsentence1\tlabel\n5\ta "b\tyes\r\n6\t\tno\n')
       assert.equal(2, #rows)
-      assert.same({ index = "5", sentence1 = 'a "b', label = "yes", line = 2 }, rows[1])
+      assert.same(records.numbered({ index = "5", sentence1 = 'a "b', label = "yes" }, 2), rows[1])
       assert.equal("", rows[2].sentence1)
    end)
 
@@ -97,7 +106,7 @@ describe("a field", function()
    local rows = { path = "RTE/val.jsonl" }
 
    it("that is missing is an error that lists the fields", function()
-      local row = { hypothesis = "h", idx = 3, label = "x", line = 9 }
+      local row = records.numbered({ hypothesis = "h", idx = 3, label = "x" }, 9)
       local problem = files.failure(records.string, rows, row, "premise")
       assert.equal("RTE/val.jsonl:9: field 'premise' is missing (have: hypothesis, idx, label)",
          problem.message)
@@ -105,13 +114,14 @@ describe("a field", function()
    end)
 
    it("that is null is an error that says so", function()
-      local row = { premise = core.json.null, line = 9 }
+      local row = records.numbered({ premise = core.json.null }, 9)
       assert.equal("RTE/val.jsonl:9: field 'premise' is null, expected a string",
          files.failure(records.string, rows, row, "premise").message)
    end)
 
    it("of another type is an error", function()
-      local problem = files.failure(records.string, rows, { premise = 3, line = 1 }, "premise")
+      local row = records.numbered({ premise = 3 }, 1)
+      local problem = files.failure(records.string, rows, row, "premise")
       assert.equal("RTE/val.jsonl:1: field 'premise' is a number, expected a string",
          problem.message)
    end)

@@ -43,8 +43,8 @@ describe("the WiC task", function()
    it("refuses labels of another form, with line and what is expected", function()
       assert.equal("val.jsonl:2: label 'yes', expected one of: false, true", (task_files.fault(
          "wic", { ["val.jsonl"] = lines(wic(true), wic("yes")) }, { eval_only = true })))
-      assert.equal("val.jsonl:1: label 'true', expected one of: false, true", (task_files.fault(
-         "wic", { ["val.jsonl"] = lines(wic("true")) }, { eval_only = true })))
+      assert.equal("val.jsonl:1: label is the string 'true', expected one of: false, true",
+         (task_files.fault("wic", { ["val.jsonl"] = lines(wic("true")) }, { eval_only = true })))
       assert.equal("val.jsonl:1: label is a list, expected one of: false, true",
          (task_files.fault("wic", { ["val.jsonl"] = lines(wic({ 1 })) }, { eval_only = true })))
    end)
@@ -223,6 +223,67 @@ describe("published data", function()
          packs[i] = data.eval.dataset:pack()
       end
       assert.is_true(packs[1] == packs[2])
+   end)
+end)
+
+describe("rows that Hugging Face datasets has written", function()
+   it("number their labels in the order of its classes", function()
+      local rte = { premise = "p", hypothesis = "h" }
+      local boolq = { passage = "p", question = "q" }
+      for name, case in pairs {
+         rte = { rte, "entailment", "not_entailment" }, boolq = { boolq, "False", "True" },
+         wic = { wic(), "False", "True" },
+      } do
+         local row, text = case[1], {}
+         for i = 0, 1 do
+            row.label = i
+            text[i + 1] = lines(row)
+         end
+         local split = task_files.eval_of(name, table.concat(text))
+         assert.equal(case[2], split.examples[1].target)
+         assert.equal(case[3], split.examples[2].target)
+      end
+      rte.label = 2
+      assert.matches("^val%.jsonl:1: label '2', expected one of: entailment, not_entailment$",
+         (task_files.fault("rte", { ["val.jsonl"] = lines(rte) }, { eval_only = true })))
+   end)
+
+   it("have an answer of MultiRC a line, and are scored by question", function()
+      local function row(q, a, label)
+         return {
+            paragraph = "It rained.<br>He slept.", question = "Did it?", answer = a, label = label,
+            idx = { paragraph = 4, question = q, answer = 0 },
+         }
+      end
+      local split = task_files.eval_of("multirc", lines(row(1, "Yes", 1), row(1, "No", 0),
+         row(2, "Yes", 0)))
+      assert.equal("multirc question: Did it? answer: Yes paragraph: It rained. He slept.",
+         split.examples[1].source)
+      assert.equal("True", split.examples[1].target)
+      local group = task.multirc().definition.group
+      assert.equal(group(row(1, "Yes", 1)), group(row(1, "No", 0)))
+      assert.not_equal(group(row(1, "Yes", 1)), group(row(2, "Yes", 0)))
+   end)
+end)
+
+describe("numbers of labels", function()
+   it("are numbers, and of one answer each", function()
+      local function problem(...)
+         local answers = { ... }
+         return tostring(files.failure(task.define, {
+            kind = "text2text", name = "mine", metric = "accuracy", max_source = 8, max_target = 8,
+            layouts = { { train = "a.jsonl", eval = "b.jsonl", template = "{x}" } },
+            answers = answers,
+         }).message)
+      end
+      local a, b = { label = "a", target = "a" }, { label = "b", target = "b" }
+      a.number, b.number = 0, 0
+      local taken = "task mine: answer 1: number 0 is that of another answer, or its label$"
+      assert.matches(taken, problem(a, b))
+      b.number, b.label = nil, 0
+      assert.matches(taken, problem(a, b))
+      a.number = "0"
+      assert.matches("task mine: answer 1: expected { label = a value", problem(a, b))
    end)
 end)
 

@@ -107,7 +107,7 @@ return {
       "spec/sample", "the first two of a shuffled list stay" },
    { "lua/ftpipe/sample/groups.lua", "if is_new(keys, seen) then", "do",
       "spec/sample_tasks spec/sample", "sample data repeats rows" },
-   { "lua/ftpipe/task/multirc.lua", "tostring(row.idx or row.line), tostring(question.idx or q)",
-      "tostring(row.idx or row.line), tostring(question.idx)", "spec/task_superglue",
+   { "lua/ftpipe/task/multirc.lua", "tostring(question.idx or q)",
+      "tostring(question.idx)", "spec/task_superglue",
       "questions without numbers are one" },
 }

@@ -20,6 +20,7 @@ local kinds = require("ftpipe.data.kind")
 local modules = require("ftpipe.base.modules")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
+local records = require("ftpipe.text.records")
 local suggest = require("ftpipe.base.suggest")
 local usage = require("ftpipe.base.usage")
 
@@ -119,8 +120,8 @@ local function sample_splits(task, o)
    for split, list in pairs(rows) do
       list.path = ("embedded %s data of task %s"):format(split, task.name)
       for i, row in ipairs(list) do
-         list[i] = core.json.decode(core.json.encode(row)) -- what a file would have given
-         list[i].line = i
+         -- what a file would have given
+         list[i] = records.numbered(core.json.decode(core.json.encode(row)), i)
       end
    end
    return rows

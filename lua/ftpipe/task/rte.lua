@@ -11,8 +11,8 @@ return task.define {
    kind = "text2text",
    name = "rte",
    answers = {
-      { label = "entailment", target = "entailment" },
-      { label = "not_entailment", target = "not_entailment" },
+      { label = "entailment", target = "entailment", number = 0 },
+      { label = "not_entailment", target = "not_entailment", number = 1 },
    },
    layouts = {
       {

@@ -10,7 +10,10 @@ local task = require("ftpipe.task")
 return task.define {
    kind = "text2text",
    name = "wic",
-   answers = { { label = false, target = "False" }, { label = true, target = "True" } },
+   answers = {
+      { label = false, target = "False", number = 0 },
+      { label = true, target = "True", number = 1 },
+   },
    layouts = {
       {
          name = "SuperGLUE",

@@ -1,13 +1,26 @@
 --- Files of records: one JSON object a line, or tab-separated columns under a header line.
 --
--- A reader gives a list of rows. A row is a table of fields, and `line`, its line in the file; the
--- list has `path`. Errors name the file, the line and, for what is inside a line, the column.
+-- A reader gives a list of rows; the list has `path`. A row is a table of fields, with its line in
+-- the file under a key that no field can have. Errors name the file, the line and, for what is
+-- inside a line, the column.
 
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local shown = require("ftpipe.base.shown")
 
 local M = {}
+
+local LINE = {} -- the key
+
+--- Says which line of its file a row is.
+-- @treturn table the row
+function M.numbered(row, line)
+   row[LINE] = line
+   return row
+end
+
+--- The line of a row; nil of one that is of no file.
+function M.line(row) return row[LINE] end
 
 --- A text without the byte order mark that some editors write in front.
 function M.unmarked(text) return (text:gsub("^\239\187\191", "")) end
@@ -74,8 +87,7 @@ function M.jsonl(path, text)
       check_utf8(path, number, line)
       local row = decode_line(path, number, line)
       if not is_object(row) then fail("%s:%d:1: expected a JSON object", path, number) end
-      row.line = number
-      rows[#rows + 1] = row
+      rows[#rows + 1] = M.numbered(row, number)
    end
    return check_some(rows, "one JSON object a line")
 end
@@ -119,8 +131,7 @@ function M.tsv(path, text)
          end
          local row = {}
          for i, name in ipairs(names) do row[name] = fields[i] end
-         row.line = number
-         rows[#rows + 1] = row
+         rows[#rows + 1] = M.numbered(row, number)
       end
    end
    return check_some(rows, "a line with the names of the columns, then one row a line")
@@ -144,7 +155,7 @@ end
 
 --- Where a row comes from, for messages.
 function M.where(rows, row)
-   return ("%s:%d"):format(rows.path, row.line)
+   return ("%s:%d"):format(rows.path, M.line(row))
 end
 
 --- Names as they may stand in a message.
@@ -156,7 +167,7 @@ end
 function M.names(row)
    local names = {}
    for name in pairs(row) do
-      if name ~= "line" then names[#names + 1] = name end
+      if name ~= LINE then names[#names + 1] = name end
    end
    table.sort(names)
    return names

@@ -2,7 +2,8 @@
 --
 -- The definition of a task has, beside what every task has (see task/init.lua):
 --    answers     a list of { label =, target = }: values of the label and their target texts; where
---                one of two is the true one it comes last
+--                one of two is the true one it comes last; with `number`, what stands for the label
+--                in files that number their classes, as Hugging Face datasets writes them
 --    label       the field with the label ("label")
 --    metric      a name of metric/answers.lua, or such a table
 --    group       a function row -> what the examples of one question have in common, for metrics
@@ -64,6 +65,15 @@ M.load = {
    eos_id = { type = "int", min = 0, default = 1 },
 }
 
+local function is_number(label, value)
+   return type(value) == "number" and tonumber(label) == value
+end
+
+local function is_of(label, answer)
+   return label == answer.label or is_number(label, answer.label)
+      or is_number(label, answer.number)
+end
+
 --- Refuses answers that are no list of labels with their texts, each label once.
 local function check_answers(definition)
    local seen, what = {}, "task " .. definition.name
@@ -71,8 +81,10 @@ local function check_answers(definition)
       opts.fail(what, "option 'answers' is no list, expected { { label =, target = }, ... }")
    end
    for i, answer in ipairs(definition.answers) do
-      if type(answer) ~= "table" or answer.label == nil or type(answer.target) ~= "string" then
-         opts.fail(what, "answer %d: expected { label = a value, target = a text }", i)
+      if type(answer) ~= "table" or answer.label == nil or type(answer.target) ~= "string"
+         or type(answer.number or 0) ~= "number" then
+         opts.fail(what, "answer %d: expected { label = a value, target = a text }, and number = a "
+            .. "number where files number their labels", i)
       end
       local other = seen[answer.label]
       if other then
@@ -80,6 +92,14 @@ local function check_answers(definition)
             other)
       end
       seen[answer.label] = i
+   end
+   for i, answer in ipairs(definition.answers) do
+      for _, other in ipairs(definition.answers) do
+         if other ~= answer and answer.number ~= nil and is_of(answer.number, other) then
+            opts.fail(what, "answer %d: number %s is that of another answer, or its label", i,
+               shown(answer.number))
+         end
+      end
    end
 end
 
@@ -115,23 +135,19 @@ local function is_unlabelled(label)
    return label == nil or label == core.json.null or label == -1 or label == "-1"
 end
 
-local function same_label(label, value)
-   return label == value or (type(value) == "number" and tonumber(label) == value)
-end
-
 --- The number of a row's answer, nil when it has no label.
 local function answer_of(task, layout, rows, row)
    local field = layout.label or task.definition.label
    local label = row[field]
    if is_unlabelled(label) then return nil end
-   local labels = {}
+   local labels, form = {}, type(label) == "table" and "is %s" or "'%s'"
    for i, answer in ipairs(task.definition.answers) do
-      if same_label(label, answer.label) then return i end
+      if is_of(label, answer) then return i end
       labels[i] = tostring(answer.label)
+      if label == labels[i] then form = "is the string '%s'" end
    end
    return fail("malformed data", "%s: %s %s, expected one of: %s", records.where(rows, row), field,
-      (type(label) == "table" and "is %s" or "'%s'"):format(shown(label)),
-      table.concat(labels, ", "))
+      form:format(shown(label)), table.concat(labels, ", "))
 end
 
 --- Calls take(row, source) for every row, or the rows that it holds.
@@ -139,7 +155,7 @@ local function each_source(layout, rows, take)
    for _, whole in ipairs(rows) do
       if layout.expand then
          for _, row in ipairs(layout.expand(rows, whole)) do
-            row.line = whole.line
+            records.numbered(row, records.line(whole))
             take(row, fill_template(layout, rows, row))
          end
       else
@@ -356,7 +372,7 @@ function M.told(split, number, row)
    local example = split.examples[number]
    return {
       input = example.source, gold = example.target, right = row.answer == example.target,
-      line = example.row.line,
+      line = records.line(example.row),
    }
 end
 
