@@ -59,6 +59,20 @@ local function fields(text)
    return list
 end
 
+--- The bytes of its records, checked.
+local function records_of(text)
+   local at, list = 1, {}
+   while at <= #text do
+      local length = number(text:sub(at, at + 7))
+      assert.equal(crc(text:sub(at, at + 7)), unmasked(text:sub(at + 8, at + 11)))
+      local data = text:sub(at + 12, at + 11 + length)
+      assert.equal(crc(data), unmasked(text:sub(at + 12 + length, at + 15 + length)))
+      at = at + 16 + length
+      list[#list + 1] = data
+   end
+   return list
+end
+
 describe("an event file", function()
    it("has the checksums of CRC-32C", function()
       assert.equal(0xe3069283, events.crc("123456789"))
@@ -79,13 +93,8 @@ describe("an event file", function()
          local out, err, code = process.ftpipe { "runs", "events", dir }
          assert.equal(0, code, err)
          assert.matches("/events.out.tfevents.ftpipe: 2 rows\n$", out)
-         local text, at, found = core.sys.read_file(dir .. "/events.out.tfevents.ftpipe"), 1, {}
-         while at <= #text do
-            local length = number(text:sub(at, at + 7))
-            assert.equal(crc(text:sub(at, at + 7)), unmasked(text:sub(at + 8, at + 11)))
-            local data = text:sub(at + 12, at + 11 + length)
-            assert.equal(crc(data), unmasked(text:sub(at + 12 + length, at + 15 + length)))
-            at = at + 16 + length
+         local text, found = core.sys.read_file(dir .. "/events.out.tfevents.ftpipe"), {}
+         for _, data in ipairs(records_of(text)) do
             local event = {}
             for _, field in ipairs(fields(data)) do event[field.number] = field.value end
             event[1] = tonumber(ffi.cast("double *", ffi.new("char[9]", event[1]))[0])
@@ -107,6 +116,28 @@ describe("an event file", function()
             os.remove(dir .. "/metrics.jsonl")
             return dir
          end)() })
+      end)
+   end)
+
+   it("is written as a run goes on, when that is asked for", function()
+      files.in_directory(function(dir)
+         local function train(...)
+            local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--events", "--out",
+               dir .. "/run", "--eval-limit", "4", "--profile", "modelled", ... }
+            assert.equal(0, code, err)
+            return core.sys.read_file(dir .. "/run/events.out.tfevents.ftpipe")
+         end
+         local function behind_head(text) return { unpack(records_of(text), 2) } end
+         local rows = behind_head(train("--steps", "2"))
+         process.ftpipe { "runs", "events", dir .. "/run" } -- all that metrics.jsonl has
+         assert.same(behind_head(core.sys.read_file(dir .. "/run/events.out.tfevents.ftpipe")),
+            rows)
+         assert.is_true(#rows > 2)
+         local more = behind_head(train("--steps", "3", "--change-rate", "--resume"))
+         assert.equal(rows[1], more[1])
+         assert.is_true(#more > #rows)
+         process.refused(2, "%-%-events is a file of the run directory, give %-%-out too",
+            { "recipes/t5_rte.lua", "--events" })
       end)
    end)
 end)

@@ -179,18 +179,11 @@ end
 
 --- Writes what metrics.jsonl says as an event file beside it, in place of the one before.
 local function write_events(path)
-   local from, to = path .. "/metrics.jsonl", path .. "/events.out.tfevents.ftpipe"
+   local from, to = path .. "/metrics.jsonl", path .. "/" .. events.NAME
    if not core.sys.exists(from) then core.fail("not found", from .. ": there is none") end
-   local parts, n = {}, 0
-   for line in io.lines(from) do
-      local row = left.row(line) -- the last one may be cut
-      if row and row.time then
-         parts[1] = parts[1] or events.head(row.time)
-         n, parts[#parts + 1] = n + 1, events.scalars(row.time, row.step, events.of_row(row))
-      end
-   end
-   core.sys.write_file(to, table.concat(parts))
-   print(("%s: %d rows"):format(to, n))
+   local text, n = events.text(left.rows(path), core.sys.unix_time())
+   core.sys.write_file(to, text)
+   print(("%s: %s"):format(to, counted(n, "row")))
 end
 
 function ACTIONS.events(words)

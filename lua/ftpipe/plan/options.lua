@@ -153,6 +153,8 @@ M.rows = {
       help = "steps between checkpoints in --out" },
    { "keep", of = "recipe", rare = true, type = "int", min = 1,
       help = "checkpoints to keep, beside the best (2)" },
+   { "events", of = "recipe", rare = true, type = "boolean", default = false,
+      help = "an event file for TensorBoard in --out, written as the run goes on" },
    { "resume", of = "recipe", type = "boolean", default = false,
       help = "go on from the checkpoint in --out" },
    { "watchdog", of = "recipe", rare = true, type = "number", min = 0, value = "SECONDS",

@@ -5,6 +5,7 @@
 --    log.txt                        what was said, with times; of all its starts
 --    plan.txt, plan-evaluate.txt    the plans
 --    metrics.jsonl                  a row for each step and each evaluation
+--    events.out.tfevents.ftpipe     the same for TensorBoard, with --events
 --    timeline.json                  what the devices did in the last leg, for Perfetto
 --    summary.json                   what came of it
 --    watchdog.txt                   who waited for whom when nothing moved (run/watchdog.lua)
@@ -12,6 +13,8 @@
 
 local above = require("ftpipe.base.above")
 local core = require("ftpipe.core")
+local events = require("ftpipe.store.events")
+local left = require("ftpipe.store.left")
 local named = require("ftpipe.base.named")
 local peft = require("ftpipe.model.peft")
 local records = require("ftpipe.store.record")
@@ -53,8 +56,8 @@ end
 --- The directory args.out, which need not be there before `begin`.
 -- @raise invalid argument: another process has it
 function M.new(args)
-   local directory = setmetatable(
-      { args = args, path = args.out, evaluated = {}, early = {} }, Directory)
+   local directory = setmetatable({ args = args, path = args.out, evaluated = {}, early = {},
+      refused = {} }, Directory)
    if core.sys.exists(args.out) then lock(directory) end
    return directory
 end
@@ -135,6 +138,9 @@ end
 function M.check(args)
    if args.resume and not args.out then
       usage.of(args, "{resume} goes on from the checkpoints of {out}, give it too")
+   end
+   if args.events and not args.out then
+      usage.of(args, "{events} is a file of the run directory, give {out} too")
    end
    if args.resume and args.eval_only then
       usage.of(args, "{resume} goes on with training and {eval_only} does not train, give one of "
@@ -226,6 +232,11 @@ function Directory:begin(plan, record, done)
    local metrics = self.path .. "/metrics.jsonl"
    core.sys.write_file(metrics, table.concat(keep_rows(self, metrics, done)))
    self.metrics = assert(io.open(metrics, "a"))
+   if self.args.events then
+      local path = self.path .. "/" .. events.NAME
+      core.sys.write_file(path, (events.text(left.rows(self.path), core.sys.unix_time())))
+      self.event_file = assert(io.open(path, "ab"))
+   end
 end
 
 --- Replaces a file, whole or not at all.
@@ -238,7 +249,6 @@ function Directory:offer(name, text)
    if ok then return true end
    local why = type(problem) == "table" and problem.status
    if why ~= "input or output failed" then error(problem, 0) end
-   self.refused = self.refused or {}
    if not self.refused[name] then
       self.refused[name] = true
       io.stderr:write(("%s; the run goes on without %s\n"):format(problem.message, name))
@@ -246,18 +256,28 @@ function Directory:offer(name, text)
    return false
 end
 
---- Appends a row to metrics.jsonl; of evaluations after one step, the first.
+--- Appends to a file that the run can do without: what cannot be written is said once.
+local function append(directory, file, name, bytes, since)
+   local written, problem = file:write(bytes)
+   if written then written, problem = file:flush() end
+   if written or directory.refused[name] then return end
+   directory.refused[name] = true
+   io.stderr:write(("%s/%s cannot be written%s: %s; the run goes on\n"):format(directory.path, name,
+      since or "", problem))
+end
+
+--- Appends a row to metrics.jsonl, and with --events to the event file; of evaluations after one
+-- step, the first.
 function Directory:note(row)
    if row.eval_loss then
       if self.evaluated[row.step] then return end
       self.evaluated[row.step] = true
    end
-   local written, problem = self.metrics:write(core.json.encode(row), "\n")
-   if written then written, problem = self.metrics:flush() end
-   if written or self.unwritten then return end
-   self.unwritten = true
-   io.stderr:write(("%s/metrics.jsonl cannot be written from step %d on: %s; the run goes on\n")
-      :format(self.path, row.step, problem))
+   local since = (" from step %d on"):format(row.step)
+   append(self, self.metrics, "metrics.jsonl", core.json.encode(row) .. "\n", since)
+   if self.event_file then
+      append(self, self.event_file, events.NAME, events.record_of(row), since)
+   end
 end
 
 --- Keeps what was said in log.txt, with the time; before `begin` until then.
@@ -267,12 +287,7 @@ function Directory:log(text)
       self.early[#self.early + 1] = row
       return
    end
-   local written, problem = self.log_file:write(row)
-   if written then written, problem = self.log_file:flush() end
-   if written or self.unlogged then return end
-   self.unlogged = true
-   io.stderr:write(("%s/log.txt cannot be written: %s; the run goes on\n"):format(self.path,
-      problem))
+   append(self, self.log_file, "log.txt", row)
 end
 
 --- Ends it: another process may have the directory.
@@ -281,6 +296,7 @@ function Directory:close(summary)
    self:write("summary.json", core.json.encode(summary, { indent = 2 }) .. "\n")
    self.metrics:close()
    self.log_file:close()
+   if self.event_file then self.event_file:close() end
    self.lock:free()
 end
 

@@ -1,4 +1,5 @@
---- Scalars as event files, which TensorBoard reads.
+--- Scalars as event files, which TensorBoard reads: of a run that is there, and, with --events,
+-- while it goes on.
 --
 -- A file is a list of records: the length of the data (8 bytes), the masked CRC-32C of these
 -- (4 bytes), the data, their masked CRC-32C; numbers are little-endian. The data is a message Event
@@ -89,6 +90,8 @@ function M.scalars(time, step, scalars)
       .. text_field(5, table.concat(values)))
 end
 
+M.NAME = "events.out.tfevents.ftpipe" -- in a run's directory
+
 -- What says when a row is, and not what was measured.
 local NO_SCALARS = { v = true, step = true, time = true }
 
@@ -111,6 +114,25 @@ function M.of_row(row)
    end
    table.sort(list, function(a, b) return a[1] < b[1] end)
    return list
+end
+
+--- The record of a row of metrics.jsonl, as store/left.lua reads it.
+function M.record_of(row) return M.scalars(row.time, row.step, M.of_row(row)) end
+
+--- Rows of metrics.jsonl as the text of a file.
+-- @tparam table rows
+-- @tparam number time in seconds since 1970 of one without rows
+-- @treturn string
+-- @treturn int how many of them say when they are
+function M.text(rows, time)
+   local parts, n = {}, 0
+   for _, row in ipairs(rows) do
+      if row.time then
+         n, time = n + 1, n == 0 and row.time or time
+         parts[n] = M.record_of(row)
+      end
+   end
+   return M.head(time) .. table.concat(parts), n
 end
 
 return M
