@@ -86,6 +86,7 @@ describe("the journey of", function()
             core.process.sleep(0.02)
          until code or core.sys.time_ns() > deadline
          assert.equal(130, code)
+         expect(said { "runs", "ls", directory }, { "/run +stopped 130 +rte " })
          text = told()
          local done = tonumber(text:match("stopped after step (%d+) of 100000; saved "))
          expect(text, { "checkpoints/step%-" .. tostring(done) .. ", %-%-resume goes on" })

@@ -104,7 +104,7 @@ describe("ftpipe top", function()
             "--devices", "cpu:2", "--profile", "modelled", "--out", directory .. "/a" }
          assert.equal(0, code, err)
          local out = ftpipe { "top", directory .. "/a" }
-         assert.matches("^step 3/3  loss %S+ .-ended\n%S+ samples/s  %d+ tokens/s\n"
+         assert.matches("^step 3/3  loss %S+ .-done\n%S+ samples/s  %d+ tokens/s\n"
             .. "held%-out after step 3: accuracy %S+ %%\n"
             .. "device 0  #*%.* +%d+ %% busy  %S+ MB[^\n]*\ndevice 1 ", out)
          local file = io.open(directory .. "/a/metrics.jsonl", "a")

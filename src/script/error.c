@@ -188,6 +188,7 @@ int script_traceback(lua_State *L)
         lua_replace(L, 1);
         lua_settop(L, 1);
     }
+    if (strstr(lua_tostring(L, 1), "\nstack traceback:\n")) return 1; /* of where it was raised */
     luaL_traceback(L, L, lua_tostring(L, 1), 1);
     return 1;
 }

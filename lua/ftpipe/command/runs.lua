@@ -11,6 +11,7 @@ local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
 local records = require("ftpipe.store.record")
+local run_name = require("ftpipe.store.name")
 local small_file = require("ftpipe.base.small_file")
 local spark = require("ftpipe.base.spark")
 local suggest = require("ftpipe.base.suggest")
@@ -40,11 +41,12 @@ local function read(path)
    local record = records.read(path)
    local readable, summary = pcall(left.summary, path)
    local process = directories.writer(path)
-   summary = readable and summary or nil
    return {
-      path = path, task = record.task.name, command = table.concat(record.command, " "),
-      host = record.host, started = record.started, flags = record.flags, summary = summary or {},
-      state = process and "running" or summary and "done" or "stopped", process = process,
+      path = path, id = record.id, task = record.task.name,
+      command = table.concat(record.command, " "), commit = record.commit, host = record.host,
+      started = record.started, ended = record.ended, wall_seconds = record.wall_seconds,
+      flags = record.flags, summary = readable and summary or {}, process = process,
+      state = records.state(record, process ~= nil), exit = record.exit, problem = record.problem,
    }
 end
 
@@ -59,7 +61,10 @@ local function collect(path, depth, list)
    if depth > DEEPEST or core.sys.exists(path) ~= "directory" then return list end
    for _, name in ipairs(core.sys.list_dir(path)) do
       local inner = path .. "/" .. name
-      if core.sys.exists(inner) == "directory" then collect(inner, depth + 1, list) end
+      local beside = (core.io.link_target(inner) or "/"):find("/") == nil -- as `latest`
+      if not beside and core.sys.exists(inner) == "directory" then
+         collect(inner, depth + 1, list)
+      end
    end
    return list
 end
@@ -93,15 +98,23 @@ function M.lines(path)
    local run = read(path)
    local lines = { ("%s: %s, %s, %s"):format(run.path, run.task or "-", run.process
       and "running as process " .. run.process or run.state, score_of(run)) }
+   local function add(format, ...) lines[#lines + 1] = format:format(...) end
    if run.command ~= "" then
-      lines[#lines + 1] = ("  began %s on %s: %s"):format(run.started or "?", run.host or "?",
-         run.command)
+      add("  began %s on %s: %s", run.started or "?", run.host or "?", run.command)
+   end
+   if run.exit and not run.process then
+      add("  ended %s after %s, exit code %.0f%s", run.ended or "?",
+         units.format_seconds(run.wall_seconds or 0), run.exit,
+         run.problem and ": " .. run.problem or "")
+   end
+   for _, name in ipairs { "id", "commit" } do
+      if run[name] then add("  %-24s %s", name, run[name]) end
    end
    lines[#lines + 1] = loss_line(path)
    for _, part in ipairs { run.summary, run.flags } do
       for _, name in ipairs(keys(part)) do
          local value = part[name]
-         lines[#lines + 1] = ("  %-24s %s"):format(name, type(value) == "table"
+         add("  %-24s %s", name, type(value) == "table"
             and core.json.encode(value, { sort = true }) or tostring(value))
       end
    end
@@ -118,7 +131,8 @@ function ACTIONS.ls(words, flags)
    local runs, cells = collect(path, 0, {}), {}
    if flags.format == "json" then return print(core.json.encode(core.json.array(runs))) end
    for i, run in ipairs(runs) do
-      cells[i] = { run.path, run.state, run.task or "-", score_of(run), run.summary.steps
+      cells[i] = { run.path, records.state_words(run, run.process), run.task or "-",
+         score_of(run), run.summary.steps
          and ("%s, %s"):format(counted(run.summary.steps, "step"),
             units.format_seconds(run.summary.seconds or 0)) or "-",
          run.started and run.started:gsub("T", " "):sub(1, 16) or "" }
@@ -207,7 +221,9 @@ function ACTIONS.rm(words, flags)
    end
    for _, path in ipairs(words) do
       if flags.yes then
-         require("ftpipe.model.replace").remove(path)
+         local real = core.sys.real_path(path)
+         require("ftpipe.model.replace").remove(real)
+         run_name.link(real)
          print("removed " .. path)
       else
          print(("%s would be removed; give --yes"):format(path))

@@ -69,7 +69,8 @@ function M.lines(record, step, evaluation, running, leg)
    local lines = {
       ("step %d%s  loss %.4f (mean %.4f)  lr %.2e  %s"):format(step.step,
          steps and "/" .. steps or "", step.loss, step.loss_mean, step.lr,
-         running and rest and "ETA " .. units.format_seconds(rest) or running and "" or "ended"),
+         running and rest and "ETA " .. units.format_seconds(rest)
+            or running and "" or records.state_words(record)),
       ("%.1f samples/s  %.0f tokens/s"):format(step.samples_per_second, step.tokens_per_second),
    }
    if evaluation then

@@ -22,6 +22,7 @@ local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
+local run_name = require("ftpipe.store.name")
 local suggest = require("ftpipe.base.suggest")
 
 local M = {}
@@ -421,5 +422,7 @@ return setmetatable(M, { __call = function(_, declared)
          type(declared))
    end
    local argv = rawget(_G, "arg") or {}
-   return M.read(declared, argv, argv[0] or "FILE")
+   local values, given = M.read(declared, argv, argv[0] or "FILE")
+   if values.out == run_name.AUTO then values.out = run_name.directory(values) end
+   return values, given
 end })

@@ -31,7 +31,7 @@ end
 --- What the run has left, and what can be done with it.
 local function what_is_left(args)
    if not args.out then
-      return named.words(args, "nothing is kept; {out=DIR} keeps the model and its metrics")
+      return named.words(args, "nothing is kept; {out=auto} keeps the model and its metrics")
    end
    return ("%s: ftpipe report %s shows it, ftpipe predict %s answers with it"):format(
       args.out, args.out, args.out)
@@ -68,6 +68,9 @@ return function(o)
 
    local run = runs.new { plan = plan, task = task, data = data, args = args }
    if not args.eval_only then
+      if not args.out and not model.embedded then
+         run:say(named.words(args, "nothing will be kept; {out=auto} keeps it below out/"))
+      end
       if is_telling(run) then print(("before: %s"):format(run:evaluate())) end
       for step in run:train() do run:show(step) end
    end

@@ -6,6 +6,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local colour = require("ftpipe.page.colour")
 local counted = require("ftpipe.base.counted")
+local directories = require("ftpipe.store.directory")
 local html = require("ftpipe.page.html")
 local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
@@ -200,8 +201,19 @@ local function configuration(record)
    return "<h2>Configuration</h2>" .. html.table(rows)
 end
 
+--- How a run that has no result stands.
+local function state_line(dir, record)
+   local state = records.state(record, directories.writer(dir) ~= nil)
+   if state == "killed" then
+      return "<p>Its process is gone, and had not said that it ends.</p>"
+   end
+   if not record.problem or state == "running" then return "<p>It has not ended.</p>" end
+   return ("<p>It %s with exit code %.0f: %s</p>"):format(
+      state == "stopped" and "was stopped" or "failed", record.exit or 1,
+      xml.escape(record.problem))
+end
+
 local function result_line(summary)
-   if not summary.value then return "<p>It has not ended.</p>" end
    local function said(name) return xml.escape(summary[name] or "?") end
    return ("<p><b>%s %.4g %s</b> on %s after step %d of %d; training took %s%s; "
       .. "devices %s, schedule %s, partition %s.</p>"):format(said("metric"), summary.value,
@@ -215,8 +227,10 @@ end
 --- What began it, when and where; nil where run.json does not say.
 local function began_line(record)
    if not record.command[1] then return nil end
-   return ("<p>Began %s on %s: <code>%s</code></p>"):format(xml.escape(record.started or "?"),
-      xml.escape(record.host or "?"), xml.escape(table.concat(record.command, " ")))
+   return ("<p>Began %s on %s%s: <code>%s</code></p>"):format(xml.escape(record.started or "?"),
+      xml.escape(record.host or "?"),
+      record.commit and ", at commit " .. xml.escape(record.commit:sub(1, 12)) or "",
+      xml.escape(table.concat(record.command, " ")))
 end
 
 local function prediction_line(summary)
@@ -239,7 +253,7 @@ function M.page(dir)
    local record = records.read(dir)
    local summary = left.summary(dir) or {}
    local title = ("%s: %s"):format(record.task.name or "run", dir)
-   local parts = { result_line(summary) }
+   local parts = { summary.value and result_line(summary) or state_line(dir, record) }
    local function add(part) parts[#parts + 1] = part end
    add(prediction_line(summary))
    add(began_line(record))

@@ -105,8 +105,8 @@ function M.new(o)
       fill_params(run)
    end
    if run.directory then
-      run.directory:begin(plan, records.text(run), run.done)
-      if not args.eval_only then states.check_room(run) end
+      run.directory:begin(plan, records.of(run), run.done)
+      if not args.eval_only then run.directory:noting_end(states.check_room, run) end
    end
    return run
 end
@@ -321,6 +321,31 @@ function Run:__shown()
    return ("%s\nloss %s %.4f to %.4f"):format(tostring(self), spark(losses), losses[1],
       losses[#losses])
 end
+
+-- ---------------------------------------------------------------------------------------------
+-- Failing.
+
+--- Calls f: what it raises ends the run, and its directory says how.
+local function watched(run, f, ...)
+   if not run.directory then return f(...) end
+   return run.directory:noting_end(f, ...)
+end
+
+--- A method of which each call may end the run.
+local function ending(method)
+   return function(run, ...) return watched(run, method, run, ...) end
+end
+
+--- The same of one that gives a loop over steps.
+local function ending_loop(method)
+   return function(run, ...)
+      local step = watched(run, method, run, ...)
+      return function() return watched(run, step) end
+   end
+end
+
+Run.evaluate, Run.close = ending(Run.evaluate), ending(Run.close)
+Run.steps, Run.train = ending_loop(training.steps), ending_loop(training.train)
 
 M.takes = { ["ft.run"] = RULES }
 

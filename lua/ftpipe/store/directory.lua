@@ -1,6 +1,6 @@
 --- The directory of a run, --out, but for its checkpoints (state.lua).
 --
---    run.json                       what was asked for (record.lua)
+--    run.json                       what was asked for, and how it stands (record.lua)
 --    recipe.lua                     the script that made the run, as it was
 --    log.txt                        what was said, with times; of all its starts
 --    plan.txt, plan-evaluate.txt    the plans
@@ -18,6 +18,7 @@ local left = require("ftpipe.store.left")
 local named = require("ftpipe.base.named")
 local peft = require("ftpipe.model.peft")
 local records = require("ftpipe.store.record")
+local run_name = require("ftpipe.store.name")
 local small_file = require("ftpipe.base.small_file")
 local states = require("ftpipe.store.state")
 local usage = require("ftpipe.base.usage")
@@ -200,11 +201,9 @@ end
 
 --- The script that this process runs; nil at the prompt.
 local function recipe_text()
-   local path = arg and arg[0]
-   local kind, size = core.sys.exists(path or "")
-   local is_script = kind == "file" and size <= MOST_RECIPE_BYTES
-      and path ~= core.sys.executable()
-   return is_script and core.sys.read_file(path) or nil
+   local path = run_name.script()
+   local _, size = core.sys.exists(path or "")
+   return path and size <= MOST_RECIPE_BYTES and core.sys.read_file(path) or nil
 end
 
 --- What log.txt has of earlier starts; nothing of what no run has left there.
@@ -213,9 +212,15 @@ local function said_before(path)
    return kind == "file" and size <= MOST_BYTES and core.sys.read_file(path) or ""
 end
 
+--- The id of the run that the directory has; nil where there is none, or nothing that says it.
+local function id_before(path)
+   local ok, record = pcall(records.read, path)
+   return ok and record.id or nil
+end
+
 --- Writes what is known before the first step.
 -- @tparam plan plan
--- @tparam string record for run.json
+-- @tparam table record for run.json (records.of)
 -- @tparam int done steps that the run goes on from
 function Directory:begin(plan, record, done)
    core.sys.mkdir(self.path)
@@ -223,7 +228,10 @@ function Directory:begin(plan, record, done)
    self:write("plan.txt", plan:text())
    local evaluation = plan:evaluation_text()
    if evaluation then self:write("plan-evaluate.txt", evaluation) end
-   core.sys.write_file(records.path(self.path), record)
+   record.id = id_before(self.path) or record.id
+   self.record, self.start_ns = record, core.sys.time_ns()
+   core.sys.write_file(records.path(self.path), records.text(record))
+   run_name.link(self.path, true)
    local recipe = recipe_text()
    if recipe then self:write("recipe.lua", recipe) end
    local log = self.path .. "/log.txt"
@@ -290,10 +298,38 @@ function Directory:log(text)
    append(self, self.log_file, "log.txt", row)
 end
 
+--- Has run.json say how the run has ended.
+local function note_end(directory, problem)
+   local seconds = (core.sys.time_ns() - directory.start_ns) / 1e9
+   core.sys.write_file(records.path(directory.path),
+      records.text(records.ended(directory.record, seconds, problem)))
+end
+
+--- What f gave; what it raised once more.
+local function passed(ok, ...)
+   if ok then return ... end
+   error((...), 0)
+end
+
+--- Calls f: what it raises ends the run, and run.json says so. To be called behind `begin`.
+-- @treturn ... what f gives
+function Directory:noting_end(f, ...)
+   self.on_failure = self.on_failure or function(problem)
+      local written, lost = pcall(note_end, self, problem)
+      if not written then
+         io.stderr:write(("%s; %s does not say how the run ended\n"):format(tostring(lost),
+            records.path(self.path)))
+      end
+      return type(problem) == "string" and debug.traceback(problem, 2) or problem
+   end
+   return passed(xpcall(f, self.on_failure, ...))
+end
+
 --- Ends it: another process may have the directory.
 -- @tparam table summary for summary.json
 function Directory:close(summary)
    self:write("summary.json", core.json.encode(summary, { indent = 2 }) .. "\n")
+   note_end(self)
    self.metrics:close()
    self.log_file:close()
    if self.event_file then self.event_file:close() end

@@ -1,9 +1,15 @@
---- run.json of a run directory: what a run was asked for, as data.
+--- run.json of a run directory: what a run was asked for, and how it stands, as data.
 --
+--    id       a name that no other run has (name.lua), the same when it goes on
 --    ftpipe   the version that wrote it
 --    command  the words that started it
+--    commit   of git, where the recipe lies in a tree of it (commit.lua)
 --    host     the machine's name
---    started  when, as 2026-11-23T01:00:00Z
+--    devices  their names
+--    started  when, as 2026-11-23T01:00:00Z; of a run that goes on, when that began
+--    state    "running" until its end; then "done", "stopped" by a signal, or "failed"
+--    exit     the exit code of its end; ended, when that was; wall_seconds, since `started`;
+--             problem, what was said of it
 --    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule and
 --             --groups, what was used
 --    origins  where each of them is from: the command line, the recipe, a default
@@ -15,8 +21,10 @@
 -- anywhere.
 
 local copy = require("ftpipe.base.copy")
+local commit = require("ftpipe.store.commit")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local run_name = require("ftpipe.store.name")
 local small_file = require("ftpipe.base.small_file")
 
 local M = {}
@@ -29,6 +37,12 @@ local MOST_BYTES = 2 ^ 20
 local TASK = {
    name = "string", settings = "object", file = "string", sha256 = "string", kind = "string",
    layouts = "table",
+}
+
+-- Entries that are left out when they are of another type.
+local OPTIONAL = {
+   id = "string", commit = "string", host = "string", started = "string", state = "string",
+   ended = "string", problem = "string", exit = "number", wall_seconds = "number",
 }
 
 --- Where the record of a run directory is.
@@ -46,14 +60,20 @@ local function plain(value)
    return result
 end
 
+--- A text as JSON can have it: of one that is no UTF-8 what it can.
+local function legible(text)
+   return core.data.utf8_fault(text) and text:gsub("[\128-\255]", "?") or text
+end
+
+local function now() return os.date("!%Y-%m-%dT%H:%M:%SZ") end
+
 --- The words of this process, the program first.
 local function command()
    local words = core.json.array {}
    local first = 0
    while arg and arg[first - 1] do first = first - 1 end
    for i = first, arg and #arg or -1 do
-      -- of a name that is no UTF-8, which JSON cannot have, what it can
-      words[#words + 1] = core.data.utf8_fault(arg[i]) and arg[i]:gsub("[\128-\255]", "?") or arg[i]
+      words[#words + 1] = legible(arg[i])
    end
    return words
 end
@@ -65,6 +85,12 @@ local function host()
    return name
 end
 
+--- The commit of the script that runs; nil without one.
+local function commit_of_script()
+   local path = run_name.script()
+   return path and commit(path:match("^(.*/)[^/]*$") or ".")
+end
+
 --- Where each stage begins and ends.
 local function spans_of(plan)
    local spans = {}
@@ -72,14 +98,25 @@ local function spans_of(plan)
    return spans
 end
 
---- The text of run.json.
-function M.text(run)
-   return core.json.encode({
+local function names_of(devices)
+   local names = {}
+   for d, device in ipairs(devices) do names[d] = device.name end
+   return names
+end
+
+--- What run.json says of a run that begins.
+-- @treturn table for M.text
+function M.of(run)
+   return {
       format = FORMAT,
+      id = run_name.of(run.out),
       ftpipe = core.version,
       command = command(),
+      commit = commit_of_script(),
       host = host(),
-      started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+      devices = core.json.array(names_of(run.plan.devices)),
+      started = now(),
+      state = "running",
       flags = plain(copy(run.args, {
          warmup = run.rate.warmup, lr_schedule = run.rate.schedule,
          schedule = run.plan.options.schedule, groups = run.plan.groups.all,
@@ -87,8 +124,41 @@ function M.text(run)
       origins = named.origins(run.args),
       stages = core.json.array(spans_of(run.plan)),
       task = plain(run.task:record()),
-   }, { indent = 2, sort = true }) .. "\n"
+   }
 end
+
+--- The same of one that has ended.
+-- @tparam table record of M.of
+-- @tparam number seconds since it began
+-- @param[opt] problem what was raised; nil: it is done
+function M.ended(record, seconds, problem)
+   local raised = type(problem) == "table" and problem or {}
+   local state = not problem and "done" or raised.status == "cancelled" and "stopped" or "failed"
+   return copy(record, {
+      state = state, exit = not problem and 0 or raised.exit or 1, ended = now(),
+      wall_seconds = seconds, problem = problem and legible(tostring(problem):match("^[^\n]*")),
+   })
+end
+
+--- How a run stands.
+-- @tparam table record of M.read
+-- @tparam boolean has_process whether one has its directory
+-- @treturn string "running", "done", "stopped", "failed"; "killed": its process is gone, and had
+--   not said that it ends; "ended" where the record does not say
+function M.state(record, has_process)
+   if has_process then return "running" end
+   return record.state == "running" and "killed" or record.state or "ended"
+end
+
+--- The same with the exit code where that is not 0: "stopped 130".
+function M.state_words(record, has_process)
+   local state = M.state(record, has_process)
+   local is_bad = record.exit and (state == "stopped" or state == "failed")
+   return is_bad and ("%s %.0f"):format(state, record.exit) or state
+end
+
+--- The text of run.json.
+function M.text(record) return core.json.encode(record, { indent = 2, sort = true }) .. "\n" end
 
 local function is_object(value)
    return type(value) == "table" and getmetatable(value) ~= core.json.array_meta
@@ -118,8 +188,9 @@ function M.need(dir)
 end
 
 --- Reads run.json.
--- @treturn table flags, origins, stages, command (a list, empty where that is not known), host and
---   started (nil where they are not); task = what Task:record gives, where only `settings` has to
+-- @treturn table flags, origins, stages, command and devices (lists, empty where that is not
+--   known); id, commit, host, started, state, ended and problem (texts), exit and wall_seconds
+--   (numbers; nil where they are not); task = what Task:record gives, where only `settings` has to
 --   be there
 -- @raise not found; malformed data: it is not what a run writes
 function M.read(dir)
@@ -134,10 +205,13 @@ function M.read(dir)
    local task = record.task or {}
    for name, kind in pairs(TASK) do check_entry(path, task, name, kind) end
    task.settings = task.settings or {}
-   local function text(name) return type(record[name]) == "string" and record[name] or nil end
-   return { flags = record.flags or {}, origins = texts_of(record.origins),
-      stages = texts_of(record.stages), command = texts_of(record.command), host = text("host"),
-      started = text("started"), task = task }
+   local read = { flags = record.flags or {}, origins = texts_of(record.origins),
+      stages = texts_of(record.stages), command = texts_of(record.command),
+      devices = texts_of(record.devices), task = task }
+   for key, kind in pairs(OPTIONAL) do
+      read[key] = type(record[key]) == kind and record[key] or nil
+   end
+   return read
 end
 
 return M
