@@ -72,7 +72,9 @@ describe("ftpipe doctor", function()
    it("says what there is, with measured rates, and what to do next", function()
       local out, err, code = ftpipe { "doctor" }
       assert.equal(0, code, err)
-      for _, line in ipairs { "machine   .-%d+ cores", "memory    %S+ %S+ for this process",
+      for _, line in ipairs { "machine   .-%d+ cores",
+         "libraries LuaJIT %S+, oneDNN %d+%.%d+%.%d+, SQLite %d[%d.]+, [%a ]*module for MPI",
+         "memory    %S+ %S+ for this process",
          "device    cpu:0, .- GFLOP/s, copies %S+ %S+/s", "gpu       %S+ .",
          "next      ftpipe recipes/t5_rte.lua" }
       do

@@ -125,6 +125,17 @@ static int ranks_library(lua_State *L)
     return 1;
 }
 
+/*** The path of the module for MPI that processes would meet by; nil where there is none.
+ * @function ranks.module
+ * @treturn[opt] string */
+static int ranks_module(lua_State *L)
+{
+    char path[640];
+    if (!ft_world_module(path, sizeof path)) return 0;
+    lua_pushstring(L, path);
+    return 1;
+}
+
 /*** At rank 0: gives the others something to do, a text; returns when all are ready for it.
  * @function ranks.tell
  * @tparam string job
@@ -260,17 +271,11 @@ static int ranks_measure(lua_State *L)
 
 int script_bind_ranks(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"open", ranks_open},
-                                         {"all", ranks_all},
-                                         {"tell", ranks_say},
-                                         {"hear", ranks_hear},
-                                         {"reply", ranks_reply},
-                                         {"measure", ranks_measure},
-                                         {"remark", ranks_remark},
-                                         {"library", ranks_library},
-                                         {"report", ranks_report_text},
-                                         {"gather", ranks_gather},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"open", ranks_open},     {"all", ranks_all},         {"tell", ranks_say},
+        {"hear", ranks_hear},     {"reply", ranks_reply},     {"measure", ranks_measure},
+        {"remark", ranks_remark}, {"library", ranks_library}, {"report", ranks_report_text},
+        {"gather", ranks_gather}, {"module", ranks_module},   {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

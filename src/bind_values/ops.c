@@ -184,9 +184,19 @@ static int ops_list(lua_State *L)
     return 1;
 }
 
+/* library(): which one multiplies, in words. */
+static int ops_library(lua_State *L)
+{
+    char words[64];
+    ft_ops_library(words, sizeof words);
+    lua_pushstring(L, words);
+    return 1;
+}
+
 int script_bind_ops(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"apply", ops_apply}, {"list", ops_list}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"apply", ops_apply}, {"library", ops_library}, {"list", ops_list}, {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

@@ -16,6 +16,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -55,6 +56,12 @@ bool ft_ops_have_bf16(void)
 {
     const unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
     return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
+}
+
+void ft_ops_library(char *out, int size)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(out, (size_t)size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
 }
 
 static ft_status dnnl_failed(ft_error *err, dnnl_status_t status, const char *what)

@@ -212,6 +212,8 @@ bool ft_all_finite(const float *x, int64_t n, ft_team *team);
 /* Whether products of bf16 operands are worth it here: the CPU multiplies bf16 (avx512_bf16;
  * who has amx_bf16 has that too), and oneDNN is not kept from it by DNNL_MAX_CPU_ISA. */
 bool ft_ops_have_bf16(void);
+/* The library of products, in words: "oneDNN 2.6.3". */
+void ft_ops_library(char *out, int size);
 
 /* Called once on each thread that will run kernels: libraries below use one thread a call. */
 void ft_ops_thread_init(void);

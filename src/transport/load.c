@@ -19,27 +19,35 @@ static ft_mpi_get *find_get(void *library)
     return get;
 }
 
-ft_status load_mpi(const ft_mpi **out, ft_error *err)
+bool ft_world_module(char *path, int size)
 {
-    char program[512], path[640];
+    char program[512];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0) n = 0;
     program[n] = 0;
     char *slash = strrchr(program, '/');
     if (slash) *slash = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%s/%s", program, places[i]);
-        if (access(path, F_OK) != 0) continue;
-        void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* plugins of MPI look for it */
-        ft_mpi_get *get = library ? find_get(library) : NULL;
-        if (!get) return ft_fail(err, FT_UNSUPPORTED, "MPI cannot be used: %s", dlerror());
-        *out = get();
-        if ((*out)->version == FT_MPI_VERSION) return FT_OK;
-        return ft_fail(err, FT_UNSUPPORTED, "%s is not of this program: build both anew", path);
+        snprintf(path, (size_t)size, "%s/%s", program, places[i]);
+        if (access(path, F_OK) == 0) return true;
     }
-    return ft_fail(err, FT_UNSUPPORTED,
-                   "a launcher started several processes, but this program was built without MPI: "
-                   "there is no libftpipe_mpi.so beside it; install libopenmpi-dev and build anew");
+    return false;
+}
+
+ft_status load_mpi(const ft_mpi **out, ft_error *err)
+{
+    char path[640];
+    if (!ft_world_module(path, sizeof path))
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "a launcher started several processes, but this program was built without "
+                       "MPI: there is no libftpipe_mpi.so beside it; install libopenmpi-dev and "
+                       "build anew");
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* plugins of MPI look for it */
+    ft_mpi_get *get = library ? find_get(library) : NULL;
+    if (!get) return ft_fail(err, FT_UNSUPPORTED, "MPI cannot be used: %s", dlerror());
+    *out = get();
+    if ((*out)->version == FT_MPI_VERSION) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED, "%s is not of this program: build both anew", path);
 }
 
 /* -- which program ----------------------------------------------------------------------------- */

@@ -30,6 +30,8 @@ typedef void ft_world_say(const char *line);
  * FT_INVALID when they are not all the same build of the same version, naming the rank. Whoever has
  * met others before it failed gets a world all the same, which has failed, to be closed. */
 ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err);
+/* Whether there is a module for MPI: its path. */
+bool ft_world_module(char *path, int size);
 /* Waits until all that was sent has arrived, and for the others to close; after a failure it does
  * not. NULL is accepted. */
 void ft_world_close(ft_world *world);

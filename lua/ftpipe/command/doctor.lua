@@ -12,9 +12,9 @@ local units = require("ftpipe.base.units")
 local M = { help = "what this machine has for ftpipe, and what to do next" }
 
 local declared = {
-   "Says what this machine has: cores, memory, devices with their measured rates, links that were\n"
-      .. "measured, models on disk, and what to try first. Exit code 1 when something keeps\n"
-      .. "ftpipe from running.",
+   "Says what this machine has: cores, libraries, memory, devices with their measured rates,\n"
+      .. "links that were measured, models on disk, and what to try first. Exit code 1 when\n"
+      .. "something keeps ftpipe from running.",
    "ftpipe doctor",
    "ftpipe doctor --quick",
    quick = { type = "boolean", default = false, help = "measure nothing" },
@@ -75,6 +75,16 @@ local function cards()
    return table.concat(names, "; ")
 end
 
+--- What the program works with: Lua, products, the index of sweeps, several processes.
+local function libraries()
+   local database = core.database.open(":memory:")
+   local sqlite = database:run("SELECT sqlite_version() AS version")[1].version
+   database:close()
+   return { type(jit) == "table" and jit.version or _VERSION, core.ops.library(),
+      "SQLite " .. sqlite,
+      core.ranks.module() and "module for MPI" or "no module for MPI: one process" }
+end
+
 --- What keeps ftpipe from running here.
 local function problems()
    local list = {}
@@ -90,6 +100,7 @@ end
 local function report(data)
    print("ftpipe    " .. core.version)
    print("machine   " .. data.machine)
+   print("libraries " .. table.concat(data.libraries, ", "))
    print(("memory    %s for this process"):format(units.format_bytes(data.memory_bytes)))
    for _, device in ipairs(data.devices) do
       local rates = device.flops and (", %.1f GFLOP/s, copies %s/s"):format(device.flops / 1e9,
@@ -121,7 +132,7 @@ function M.run(argv)
    local found, cache = models()
    local data = {
       version = core.version, machine = machine(), memory_bytes = core.sys.memory(),
-      devices = devices(flags.quick), gpu = cards(),
+      libraries = libraries(), devices = devices(flags.quick), gpu = cards(),
       models = found, hub = cache, links = links.kept(), problems = problems(),
    }
    if flags.format == "json" then
