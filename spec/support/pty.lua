@@ -25,8 +25,9 @@ local M = {}
 local Terminal = {}
 Terminal.__index = Terminal
 
---- Starts this program there, with arguments as a shell has them and variables of its environment.
-function M.open(arguments, environment)
+--- Starts this program there, or another one, with arguments as a shell has them and variables of
+-- its environment.
+function M.open(arguments, environment, program)
    local fd = ffi.C.posix_openpt(O_RDWR_NOCTTY)
    assert(fd >= 0 and ffi.C.grantpt(fd) == 0 and ffi.C.unlockpt(fd) == 0)
    local name = ffi.string(ffi.C.ptsname(fd))
@@ -39,7 +40,7 @@ function M.open(arguments, environment)
    -- a session of its own, whose terminal is the first that it opens
    terminal.pipe = assert(io.popen(("exec setsid sh -c 'echo $$; exec env TERM=vt100 %s %s %s "
       .. "<>%s >&0 2>&0'"):format(table.concat(words, " "):gsub("'", [['\'']]),
-      core.sys.executable(), arguments or "", name)))
+      program or core.sys.executable(), arguments or "", name)))
    terminal.pid = tonumber(terminal.pipe:read("*l"))
    return terminal
 end

@@ -15,7 +15,7 @@ local weights = require("ftpipe.data.predict.weights")
 
 local M = { help = "a model as a directory of its own: adapters merged, bf16, shards" }
 
-local declared = {
+M.declared = {
    "Writes a model as a Hugging Face directory: config.json, model.safetensors, the tokenizer's\n"
       .. "files. Adapters (--lora) are added to the weights that they are beside; bf16 rounds to\n"
       .. "the nearest number.",
@@ -34,7 +34,7 @@ local SMALLEST = { batch = 1, source = 1, target = 1 }
 --- @tparam {string,...} argv the words after "convert"
 function M.run(argv)
    local path = argvs.word(argv)
-   local flags = args.read(declared, argv, "convert RUN|DIR")
+   local flags = args.read(M.declared, argv, "convert RUN|DIR")
    if not path or not flags.out then
       usage("convert needs %s; see ftpipe convert --help", path and "--out DIR, where it writes"
          or "a run or the directory of a model")

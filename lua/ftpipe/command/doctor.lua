@@ -11,7 +11,7 @@ local units = require("ftpipe.base.units")
 
 local M = { help = "what this machine has for ftpipe, and what to do next" }
 
-local declared = {
+M.declared = {
    "Says what this machine has: cores, libraries, memory, devices with their measured rates,\n"
       .. "links that were measured, models on disk, and what to try first. Exit code 1 when\n"
       .. "something keeps ftpipe from running.",
@@ -128,7 +128,7 @@ end
 
 --- @tparam {string,...} argv the words after "doctor"
 function M.run(argv)
-   local flags = args.read(declared, argv, "doctor")
+   local flags = args.read(M.declared, argv, "doctor")
    local found, cache = models()
    local data = {
       version = core.version, machine = machine(), memory_bytes = core.sys.memory(),

@@ -9,7 +9,7 @@ local usage = require("ftpipe.base.usage")
 
 local M = { help = "a project of your own: a recipe, a task, data and a README" }
 
-local declared = {
+M.declared = {
    "Makes a directory with a recipe, a task, some rows of data and a README: a project that runs\n"
       .. "at once, to be changed from there.",
    "ftpipe new colours",
@@ -39,7 +39,7 @@ end
 --- @tparam {string,...} argv the words after "new"
 function M.run(argv)
    local path = argvs.word(argv)
-   args.read(declared, argv, "new DIR")
+   args.read(M.declared, argv, "new DIR")
    if not path then usage("new needs the directory to make, as ftpipe new colours") end
    local kind = core.sys.exists(path)
    if kind and (kind ~= "directory" or core.sys.list_dir(path)[1]) then

@@ -17,7 +17,7 @@ local M = { help = "how a model, a graph file or a recipe would be cut, and how 
 
 local FORMATS = { "table", "json", "html", "svg", "dot", "graphml" }
 
-local declared = copy(options.flags("explore"), {
+M.declared = copy(options.flags("explore"), {
    "Plans a model (a directory, or a built-in configuration) or a graph from a file (PipeDream's\n"
       .. "profiles, device-placement JSON, GraphML, ftpipe's own) on devices that need not exist.\n"
       .. "Of a recipe (FILE.lua) it is the plan of its --dry-run, by the recipe's own flags.",
@@ -203,13 +203,15 @@ local function recipe_words(argv, path)
    return kept
 end
 
+function M.words() return require("ftpipe.model").builtin_names() end
+
 --- @tparam {string,...} argv the words after "plan"
 function M.run(argv)
    local path = argvs.word(argv)
    if path and path:find("%.lua$") and core.sys.exists(path) == "file" then
       return script(path, recipe_words(argv, path))
    end
-   local flags, given = args.read(declared, argv, "plan MODEL|GRAPHFILE|RECIPE")
+   local flags, given = args.read(M.declared, argv, "plan MODEL|GRAPHFILE|RECIPE")
    if not path then usage("plan needs a model or a graph file") end
    local tables, subject, model, o = {}
    if core.sys.exists(path) == "file" then

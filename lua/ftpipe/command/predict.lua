@@ -16,7 +16,7 @@ local M = { help = "answers of a model to a text or a file, as JSON lines" }
 local BROKEN_PIPE = 32 -- EPIPE
 local BROKEN_PIPE_EXIT = 141 -- what a shell says of a program that SIGPIPE ended
 
-local declared = {
+M.declared = {
    "Answers of a fine-tuned model, one JSON object a line. What a text is depends on the model:\n"
       .. "T5 reads it and answers, GPT-2 goes on with it, BERT finds its answer in --context.",
    "ftpipe predict out/rte --file val.jsonl",
@@ -169,7 +169,7 @@ function M.run(argv)
    for i, word in ipairs(argv) do -- "-" alone is --file -
       if word == "-" and argv[i - 1] ~= "--file" then argv[i] = "--file=-" end
    end
-   local flags = args.read(declared, argv, "predict RUN|DIR")
+   local flags = args.read(M.declared, argv, "predict RUN|DIR")
    io.stdout:setvbuf("full") -- `emit` flushes, which tells what a line's end would not
    if not path then usage("predict needs a run or the directory of a model") end
    if (flags.text == nil) == (flags.file == nil) then

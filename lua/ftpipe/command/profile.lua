@@ -11,7 +11,7 @@ local usage = require("ftpipe.base.usage")
 
 local M = { help = "what every operator of a model costs on a device" }
 
-local declared = {
+M.declared = {
    "What every operator of a model costs on a device, and how well their sum agrees with a whole\n"
       .. "step. CPU devices are measured, described ones (sim:) modelled.",
    "ftpipe profile t5-small --devices cpu:2 --batch 2 --out t5-small.profile",
@@ -58,7 +58,7 @@ function M.run(argv)
       end
       table.insert(argv, 1, "--model=" .. model_name)
    end
-   local o = args.read(declared, argv, "profile MODEL")
+   local o = args.read(M.declared, argv, "profile MODEL")
    if o.links then return print_links(o.devices) end
    local model = models.open(named.flags { model = o.model, init = "random" })
    local measure = core.engine.devices(o.devices)[1].measures and not o.calibrate

@@ -9,7 +9,7 @@ local usage = require("ftpipe.base.usage")
 
 local M = { help = "a run or a sweep as one HTML page" }
 
-local declared = {
+M.declared = {
    "Writes what a run or a sweep left in its directory as one page, which needs no network:\n"
       .. "curves, memory planned and measured, partition, some batches in time, configuration.",
    "ftpipe report out/rte",
@@ -20,7 +20,7 @@ local declared = {
 --- @tparam {string,...} argv the words after "report"
 function M.run(argv)
    local path = argvs.word(argv)
-   local flags = args.read(declared, argv, "report RUN|SWEEP")
+   local flags = args.read(M.declared, argv, "report RUN|SWEEP")
    if not path then usage("report needs the directory of a run or a sweep") end
    local page
    if core.sys.exists(path .. "/sweep.db") then

@@ -10,7 +10,7 @@ local usage = require("ftpipe.base.usage")
 
 local M = { help = "a recipe: the same as ftpipe FILE.lua" }
 
-local declared = {
+M.declared = {
    "Runs a recipe, as ftpipe FILE.lua does; ftpipe FILE.lua --help says what its flags are.\n"
       .. "With --restart it starts the processes of the recipe's devices by mpirun, and when one\n"
       .. "is lost those that are left, from the last checkpoint.",
@@ -35,7 +35,7 @@ local function take_flags(argv)
    while argv[1] and argv[1]:find("^%-") do
       local word = table.remove(argv, 1)
       flags[#flags + 1] = word
-      local rule = declared[(word:match("^%-%-(.*)$") or ""):gsub("%-", "_")]
+      local rule = M.declared[(word:match("^%-%-(.*)$") or ""):gsub("%-", "_")]
       if rule and argv[1] then flags[#flags + 1] = table.remove(argv, 1) end
    end
    return flags
@@ -43,7 +43,7 @@ end
 
 --- @tparam {string,...} argv the words after "run"
 function M.run(argv)
-   local o = args.read(declared, take_flags(argv), "run FILE.lua")
+   local o = args.read(M.declared, take_flags(argv), "run FILE.lua")
    local path = argv[1]
    if not path then usage("run needs a recipe, as ftpipe run recipes/t5_rte.lua") end
    if core.sys.exists(path) ~= "file" then

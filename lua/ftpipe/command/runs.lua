@@ -24,7 +24,7 @@ local M = { help = "the runs in a directory: ls, show, diff, events, reindex, rm
 local MOST_BYTES = 2 ^ 24
 local DEEPEST = 4 -- directories below the one that is listed
 
-local declared = {
+M.declared = {
    "ls [DIR] lists the runs in a directory (out) and those below it; show RUN says what one is;\n"
       .. "diff A B what two have different, with exit code 1 when anything is; rm RUN... removes;\n"
       .. "events RUN... writes their metrics as event files, which TensorBoard reads;\n"
@@ -231,10 +231,12 @@ function ACTIONS.rm(words, flags)
    end
 end
 
+function M.words() return keys(ACTIONS) end
+
 --- @tparam {string,...} argv the words after "runs"
 function M.run(argv)
    local words = argvs.words(argv)
-   local flags = args.read(declared, argv, "runs ls|show|diff|events|reindex|rm")
+   local flags = args.read(M.declared, argv, "runs ls|show|diff|events|reindex|rm")
    local name = table.remove(words, 1)
    local action = ACTIONS[name or ""]
    if not action then

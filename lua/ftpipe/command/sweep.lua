@@ -15,7 +15,7 @@ local usage = require("ftpipe.base.usage")
 
 local M = { help = "many runs of a recipe or a command, and which is best" }
 
-local declared = {
+M.declared = {
    "Runs what FILE.lua returns (ft.sweep), trial by trial; what is in DIR is looked at with\n"
       .. "ls [DIR], show DIR and best DIR; a sweep that runs is told to stop, pause or go on with\n"
       .. "stop DIR, pause DIR and go DIR.",
@@ -194,10 +194,12 @@ local function run(path, flags)
    end
 end
 
+function M.words() return keys(ON_DIRECTORY) end
+
 --- @tparam {string,...} argv the words after "sweep"
 function M.run(argv)
    local words = argvs.words(argv)
-   local flags = args.read(declared, argv, "sweep FILE.lua")
+   local flags = args.read(M.declared, argv, "sweep FILE.lua")
    if not words[1] then usage("sweep needs a file, or one of ls, show, best, stop, pause, go") end
    local on_directory = ON_DIRECTORY[words[1]]
    if on_directory and core.sys.exists(words[1]) ~= "file" then

@@ -12,7 +12,7 @@ local waits = require("ftpipe.schedule.waits")
 
 local M = { help = "what a run does now, from another terminal" }
 
-local declared = {
+M.declared = {
    "Shows the last step of a run and what its devices do, again every second, until the run ends.",
    "ftpipe top out/rte",
    once = { type = "boolean", default = false, help = "show it once" },
@@ -100,7 +100,7 @@ end
 --- @tparam {string,...} argv the words after "top"
 function M.run(argv)
    local path = argvs.word(argv)
-   local flags = args.read(declared, argv, "top RUN")
+   local flags = args.read(M.declared, argv, "top RUN")
    if not path then usage("top needs the directory of a run") end
    local terminal, shown = core.sys.isatty(1), 0
    while true do

@@ -16,7 +16,7 @@ local M = { help = "some batches of what a run's devices did, for Perfetto or in
 
 local LEAST_US = 0.001 -- what a trace can say
 
-local declared = {
+M.declared = {
    "Prints what the devices of a run did in some batches of its last leg (counted from 0), as the\n"
       .. "JSON that ui.perfetto.dev and chrome://tracing read: slices, waits, arrows from what\n"
       .. "made values to what took them. With --text a row of characters for each device.",
@@ -105,7 +105,7 @@ end
 --- @tparam {string,...} argv the words after "trace"
 function M.run(argv)
    local path = argvs.word(argv)
-   local flags = args.read(declared, argv, "trace RUN")
+   local flags = args.read(M.declared, argv, "trace RUN")
    if not path then usage("trace needs the directory of a run") end
    records.need(path)
    local first, last = flags.batches:match("^(%d+)%-(%d+)$")

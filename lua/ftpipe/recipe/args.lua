@@ -122,6 +122,11 @@ local function flags_of(declared)
    return flags
 end
 
+--- The flags of a declaration: { name =, flag = "--micro-batches", rule = }, common ones first.
+-- @tparam table declaration
+-- @local
+function M.flags(declaration) return flags_of(with_preset(declaration)) end
+
 local function value_name(rule)
    if opts.type_of(rule) == "boolean" then return "" end
    if rule.value then return " " .. rule.value end
