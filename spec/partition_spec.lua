@@ -112,7 +112,7 @@ describe("ft.partition", function()
       assert.equal("pipedream", best.method)
       assert.is_true(best.objective_ns <= result.objective_ns)
       assert.fails_with(function() ft.partition.evaluate(problem, { 2, 1 }, nil, "pipedream") end,
-         "stage 1 is on device 2; pipedream prices one stage after another")
+         "stage 0 is on device 1; pipedream prices one stage after another")
       assert.fails_with(function()
          ft.partition(problem, { cost = "pipedream", method = "seq" })
       end, "method seq cannot search by cost model pipedream")
@@ -303,12 +303,14 @@ describe("bad problems name the culprit:", function()
       { "an infinite time", { node_ns = { 1, 1, math.huge, 1 } }, "node 3 takes inf ns" },
       { "a time that is no number", { node_ns = { 1, 1, 0 / 0, 1 } }, "node 3 takes %-?nan ns" },
       { "negative bytes", { edge_bytes = { 1, 1, -1 } }, "edge 3 carries %-1 bytes" },
-      { "a pin to nowhere", { pin = { 0, 5, 0, 0 } }, "node 2 is pinned to device 5 of 2" },
+      { "a pin to nowhere", { pin = { 0, 5, 0, 0 } }, "pin%[2%] is 5, expected 0 to 2" },
+      { "a node forbidden nowhere", { forbid_node = { 4 }, forbid_device = { 3 } },
+         "forbid_device%[1%] is 3, expected 1 to 2" },
       { "pins apart of what is tied", { pin = { 1, 2, 0, 0 }, tie = { 3, 3, -1, -1 } },
-         "node 1 is pinned to device 1, node 2, which is tied to it, to device 2" },
+         "node 1 is pinned to device 0, node 2, which is tied to it, to device 1" },
       { "a pin that is forbidden",
          { pin = { 1, 0, 0, 0 }, forbid_node = { 1 }, forbid_device = { 1 } },
-         "node 1 is pinned to device 1 and forbidden it" },
+         "node 1 is pinned to device 0 and forbidden it" },
       { "a node forbidden everywhere", { forbid_node = { 4, 4 }, forbid_device = { 1, 2 } },
          "node 4 is forbidden every device" },
       { "a name", { node_ns = { 1, 1, -5, 1 }, names = { "a", "b", "attention", "d" } },
@@ -328,6 +330,22 @@ describe("bad problems name the culprit:", function()
       assert.matches("node 2 needs 50 bytes, the largest device it may be on has 20",
          tostring(problem_found))
       assert.equal(3, problem_found.exit)
+   end)
+
+   it("placements, with stages and devices as a plan counts them", function()
+      local problem = chain({ 1, 1, 1 }, 1, 2)
+      problem.tie = { 1, 1, -1 }
+      local function fails(device, stage, pattern)
+         assert.fails_with(function() ft.partition.evaluate(problem, device, stage) end, pattern)
+      end
+      fails({ 1, 1, 3 }, nil, "device%[3%] is 3, expected 1 to 2")
+      fails({ 1, 1, 2 }, { 1, 1, 4 }, "stage%[3%] is 4, expected 1 to 3")
+      fails({ 1, 2, 2 }, nil, "node 2 is on device 1, a node tied to it on device 0$")
+      fails({ 1, 1, 2 }, { 2, 2, 2 }, "stage 1 is on devices 0 and 1$")
+      fails({ 1, 1, 2 }, { 2, 2, 1 }, "node 3 is in stage 0 and uses node 2, which is in stage 1$")
+      problem.fixed_bytes = { 5, 5, 5 }
+      problem.devices = { {}, { memory_bytes = 4 } }
+      fails({ 1, 1, 2 }, nil, "device 1 needs 5 bytes, it has 4$")
    end)
 
    it("more blocks than nodes, unknown methods and keys", function()

@@ -187,7 +187,7 @@ static void test_refusals(void)
     p.pin = pins;
     bytes[0] = 1;
     CHECK_STATUS(ft_partition_solve(&p, &options, &r, &err), FT_INFEASIBLE);
-    CHECK(strstr(err.message, "pack 1 is for device 1 in turn, where node 2 may not be"));
+    CHECK(strstr(err.message, "stage 0 is for device 0 in turn, where node 2 may not be"));
     ft_partition_result_free(&r);
 }
 

@@ -39,14 +39,14 @@ static const double *need_numbers(lua_State *L, int t, const char *key, int *n)
     return list;
 }
 
-/* The same as whole numbers of 64 bits. */
+/* The same as whole numbers of 64 bits; which of them make sense the problem's own checks say. */
 static const int64_t *opt_int64s(lua_State *L, int t, const char *key, int n)
 {
     double *list = opt_numbers(L, t, key, &n);
     int64_t *out = (int64_t *)(void *)list;
     for (int i = 0; list && i < n; i++) {
         double x = list[i];
-        if (!(x >= -0x1p53 && x <= 0x1p53) || x != (double)(int64_t)x)
+        if (!(x >= -0x1p62 && x <= 0x1p62) || x != (double)(int64_t)x)
             script_arg_error(L, t, "%s[%d] is %g, expected an integer", key, i + 1, x);
         int64_t whole = (int64_t)x;
         memcpy(&out[i], &whole, sizeof whole);
@@ -67,6 +67,16 @@ static const int *opt_ints(lua_State *L, int t, const char *key, int *n, int bas
     }
     lua_remove(L, -2);
     return out;
+}
+
+/* Refuses numbers of stages or devices that Lua has from 1 on and that there are not. */
+static void check_numbers(lua_State *L, int t, const char *key, const int *list, int n, int least,
+                          int most)
+{
+    for (int i = 0; list && i < n; i++)
+        if (list[i] + 1 < least || list[i] + 1 > most)
+            script_arg_error(L, t, "%s[%d] is %d, expected %d to %d", key, i + 1, list[i] + 1,
+                             least, most);
 }
 
 static const bool *opt_bools(lua_State *L, int t, const char *key, int n)
@@ -211,6 +221,7 @@ static ft_partition_problem check_problem(lua_State *L, int t)
     luaL_checkstack(L, 64, "partition");
     script_options(L, t, problem_keys);
     int n = -1, n_edges = -1, n_forbids = -1;
+    check_devices(L, t, &p);
     p.node_ns = check_times(L, t, "node_ns", &n, &p.n_kinds);
     if (!p.node_ns) script_arg_error(L, t, "node_ns is missing, expected a list");
     p.n_nodes = n;
@@ -222,9 +233,11 @@ static ft_partition_problem check_problem(lua_State *L, int t)
     p.backward = opt_bools(L, t, "backward", n);
     p.cheap = opt_bools(L, t, "cheap", n);
     p.pin = opt_ints(L, t, "pin", &n, 1);
+    check_numbers(L, t, "pin", p.pin, n, 0, p.n_devices);
     p.forbid_node = opt_ints(L, t, "forbid_node", &n_forbids, 1);
     if (p.forbid_node) p.forbid_device = opt_ints(L, t, "forbid_device", &n_forbids, 1);
     if (p.forbid_device) p.n_forbids = n_forbids;
+    check_numbers(L, t, "forbid_device", p.forbid_device, p.n_forbids, 1, p.n_devices);
     p.edge_from = opt_ints(L, t, "edge_from", &n_edges, 1);
     if (p.edge_from) {
         p.n_edges = n_edges;
@@ -234,7 +247,6 @@ static ft_partition_problem check_problem(lua_State *L, int t)
         p.edge_grad_bytes = opt_int64s(L, t, "edge_grad_bytes", n_edges);
         p.edge_value = opt_ints(L, t, "edge_value", &n_edges, 0);
     }
-    check_devices(L, t, &p);
     check_levels(L, t, &p);
     p.in_flight = (int)script_opt_int(L, t, "in_flight", 0, 0, 1 << 20);
     p.flat = script_opt_bool(L, t, "flat", false);
@@ -409,6 +421,8 @@ static int evaluate(lua_State *L)
     int n = p.n_nodes;
     const int *device = opt_ints(L, 5, "device", &n, 1), *stage = opt_ints(L, 5, "stage", &n, 1);
     if (!device) return script_arg_error(L, 2, "expected a device for each node");
+    check_numbers(L, 2, "device", device, n, 1, p.n_devices);
+    check_numbers(L, 3, "stage", stage, n, 1, n);
     ft_partition_result *r = new_result(L);
     return finish(L, ft_partition_evaluate(&p, cost, device, stage, r, &err), &err, r, &p);
 }

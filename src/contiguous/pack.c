@@ -138,8 +138,8 @@ static ft_status deal(const packer *x, int *unit_device, int *stage_of, int *n_s
         unit_device[u] = stage % g->problem->n_devices;
         if (!ft_ground_allows(g, u, unit_device[u]))
             return ft_fail(err, FT_INFEASIBLE,
-                           "partition: pack %d is for device %d in turn, where %s may not be",
-                           stage + 1, unit_device[u] + 1,
+                           "partition: stage %d is for device %d in turn, where %s may not be",
+                           stage, unit_device[u],
                            ft_ground_name(g, g->unit_nodes[g->unit_first[u]], name));
         for (int at = g->unit_first[u]; at < g->unit_first[u + 1]; at++)
             stage_of[g->unit_nodes[at]] = stage;

@@ -222,7 +222,7 @@ static ft_status set_levels(dream *d, ft_error *err)
         if (x->kind != y->kind || x->slowdown != y->slowdown ||
             x->memory_bytes != y->memory_bytes || x->bytes_per_s != y->bytes_per_s)
             return ft_fail(err, FT_INVALID,
-                           "partition: pipedream needs equal devices, device %d differs", n + 1);
+                           "partition: pipedream needs equal devices, device %d differs", n);
     }
     d->memory = (double)p->devices[0].memory_bytes;
     return FT_OK;
@@ -316,7 +316,7 @@ static ft_status count_replicas(const ft_ground *g, ft_partition_result *r, ft_e
             return ft_fail(err, FT_INVALID,
                            "partition: stage %d is on device %d; pipedream prices one stage after "
                            "another on devices in turn, from the first on",
-                           s + 1, r->stage_device[s] + 1);
+                           s, r->stage_device[s]);
     }
     return FT_OK;
 }

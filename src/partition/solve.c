@@ -221,13 +221,13 @@ static ft_status check_devices(const ft_ground *g, const int *device, int *unit_
     char name[96];
     for (int i = 0; i < g->n; i++) {
         if (device[i] < 0 || device[i] >= g->problem->n_devices)
-            return ft_fail(err, FT_INVALID, "partition: %s is on device %d of %d",
-                           ft_ground_name(g, i, name), device[i] + 1, g->problem->n_devices);
+            return ft_fail(err, FT_INVALID, "partition: %s is on device %d, expected 0 to %d",
+                           ft_ground_name(g, i, name), device[i], g->problem->n_devices - 1);
         int *known = &unit_device[g->unit[i]];
         if (*known && *known != device[i] + 1)
             return ft_fail(err, FT_INVALID,
                            "partition: %s is on device %d, a node tied to it on device %d",
-                           ft_ground_name(g, i, name), device[i] + 1, *known);
+                           ft_ground_name(g, i, name), device[i], *known - 1);
         *known = device[i] + 1;
     }
     for (int u = 0; u < g->n_units; u++) unit_device[u]--;
@@ -242,11 +242,11 @@ static ft_status check_stages(const ft_ground *g, const int *device, const int *
     char name[96], other[96];
     for (int i = 0; i < g->n; i++) {
         if (stage[i] < 0 || stage[i] >= g->n)
-            return ft_fail(err, FT_INVALID, "partition: %s is in stage %d, expected 1 to %d",
-                           ft_ground_name(g, i, name), stage[i] + 1, g->n);
+            return ft_fail(err, FT_INVALID, "partition: %s is in stage %d, expected 0 to %d",
+                           ft_ground_name(g, i, name), stage[i], g->n - 1);
         if (owner[stage[i]] && owner[stage[i]] != device[i] + 1)
-            return ft_fail(err, FT_INVALID, "partition: stage %d is on devices %d and %d",
-                           stage[i] + 1, owner[stage[i]], device[i] + 1);
+            return ft_fail(err, FT_INVALID, "partition: stage %d is on devices %d and %d", stage[i],
+                           owner[stage[i]] - 1, device[i]);
         owner[stage[i]] = device[i] + 1;
     }
     for (int e = 0; e < p->n_edges; e++) {
@@ -255,8 +255,8 @@ static ft_status check_stages(const ft_ground *g, const int *device, const int *
         if (stage[from] > stage[to])
             return ft_fail(err, FT_INVALID,
                            "partition: %s is in stage %d and uses %s, which is in stage %d",
-                           ft_ground_name(g, to, name), stage[to] + 1,
-                           ft_ground_name(g, from, other), stage[from] + 1);
+                           ft_ground_name(g, to, name), stage[to], ft_ground_name(g, from, other),
+                           stage[from]);
     }
     return FT_OK;
 }

@@ -99,21 +99,21 @@ static ft_status check_devices(const ft_partition_problem *p, ft_error *err)
     for (int d = 0; d < p->n_devices; d++) {
         const ft_partition_device *device = &p->devices[d];
         if (device->kind < 0 || device->kind >= p->n_kinds)
-            return ft_fail(err, FT_INVALID, "partition: device %d is of kind %d of %d", d + 1,
+            return ft_fail(err, FT_INVALID, "partition: device %d is of kind %d of %d", d,
                            device->kind + 1, p->n_kinds);
         if (!(device->slowdown > 0 && device->slowdown <= 1e6))
             return ft_fail(err, FT_INVALID,
-                           "partition: device %d is slower by %g, expected more than 0, to 1e6",
-                           d + 1, device->slowdown);
+                           "partition: device %d is slower by %g, expected more than 0, to 1e6", d,
+                           device->slowdown);
         if (device->memory_bytes < 0)
-            return ft_fail(err, FT_INVALID, "partition: device %d has %lld bytes", d + 1,
+            return ft_fail(err, FT_INVALID, "partition: device %d has %lld bytes", d,
                            (long long)device->memory_bytes);
         if (!(device->bytes_per_s == 0 ||
               (device->bytes_per_s >= 1 && device->bytes_per_s <= 1e18)))
             return ft_fail(err, FT_INVALID,
                            "partition: the link of device %d has %g bytes/s, expected 0 or 1 to "
                            "1e18",
-                           d + 1, device->bytes_per_s);
+                           d, device->bytes_per_s);
     }
     return FT_OK;
 }
@@ -315,8 +315,9 @@ static ft_status apply_pins(ft_ground *g, ft_error *err)
     char name[96], other[96];
     for (int i = 0; p->pin && i < g->n; i++) {
         if (p->pin[i] < -1 || p->pin[i] >= p->n_devices)
-            return ft_fail(err, FT_INVALID, "partition: %s is pinned to device %d of %d",
-                           ft_ground_name(g, i, name), p->pin[i] + 1, p->n_devices);
+            return ft_fail(err, FT_INVALID,
+                           "partition: %s is pinned to device %d, expected 0 to %d",
+                           ft_ground_name(g, i, name), p->pin[i], p->n_devices - 1);
         if (p->pin[i] < 0) continue;
         for (int at = g->unit_first[g->unit[i]]; at < g->unit_first[g->unit[i] + 1]; at++) {
             int tied = g->unit_nodes[at];
@@ -324,8 +325,8 @@ static ft_status apply_pins(ft_ground *g, ft_error *err)
                 return ft_fail(err, FT_INVALID,
                                "partition: %s is pinned to device %d, %s, which is tied to it, to "
                                "device %d",
-                               ft_ground_name(g, i, name), p->pin[i] + 1,
-                               ft_ground_name(g, tied, other), p->pin[tied] + 1);
+                               ft_ground_name(g, i, name), p->pin[i],
+                               ft_ground_name(g, tied, other), p->pin[tied]);
         }
         bool *row = &g->allowed[(int64_t)g->unit[i] * p->n_devices];
         for (int d = 0; d < p->n_devices; d++) row[d] = d == p->pin[i];
@@ -333,12 +334,13 @@ static ft_status apply_pins(ft_ground *g, ft_error *err)
     for (int f = 0; f < p->n_forbids; f++) {
         int node = p->forbid_node[f], device = p->forbid_device[f];
         if (node < 0 || node >= g->n || device < 0 || device >= p->n_devices)
-            return ft_fail(err, FT_INVALID,
-                           "partition: forbid %d is of node %d of %d on device %d of %d", f + 1,
-                           node + 1, g->n, device + 1, p->n_devices);
+            return ft_fail(
+                err, FT_INVALID,
+                "partition: forbid %d is of node %d of %d on device %d, expected 0 to %d", f + 1,
+                node + 1, g->n, device, p->n_devices - 1);
         if (p->pin && p->pin[node] == device)
             return ft_fail(err, FT_INVALID, "partition: %s is pinned to device %d and forbidden it",
-                           ft_ground_name(g, node, name), device + 1);
+                           ft_ground_name(g, node, name), device);
         g->allowed[(int64_t)g->unit[node] * p->n_devices + device] = false;
     }
     return FT_OK;

@@ -105,8 +105,8 @@ static ft_status price_devices(const ft_ground *g, const ft_load *sums, ft_parti
         if (p->devices[d].memory_bytes && out->memory_bytes > p->devices[d].memory_bytes &&
             status == FT_OK)
             status =
-                ft_fail(err, FT_INFEASIBLE, "partition: device %d needs %lld bytes, it has %lld",
-                        d + 1, (long long)out->memory_bytes, (long long)p->devices[d].memory_bytes);
+                ft_fail(err, FT_INFEASIBLE, "partition: device %d needs %lld bytes, it has %lld", d,
+                        (long long)out->memory_bytes, (long long)p->devices[d].memory_bytes);
     }
     return status;
 }

@@ -226,7 +226,7 @@ local function device_rows(self, o)
    if type(given) == "table" and not is_cluster then
       for d, row in ipairs(given) do
          if type(row) ~= "table" then
-            usage("graph:problem: device %d is %s, expected a table", d, class.told(row))
+            usage("graph:problem: devices[%d] is %s, expected a table", d, class.told(row))
          end
       end
       return given
