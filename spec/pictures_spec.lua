@@ -40,6 +40,32 @@ describe("pictures", function()
       assert.equal(tostring(graph), lines:match("^[^\n]*"))
    end)
 
+   it("of a graph can be had for Graphviz", function()
+      local graph = ft.graph("t5-small", { devices = "sim:2x11GB", batch = 2, source = 32 })
+      assert.matches("^digraph ", graph:dot())
+      assert.equal(graph:format("dot"), graph:dot())
+   end)
+
+   it("of a schedule that was played are its batches in time", function()
+      local stages = { { forward_ns = 1e6, backward_ns = 2e6 }, { forward_ns = 1e6,
+         backward_ns = 2e6 } }
+      local played = ft.schedule.play { stages = stages, micro_batches = 2, batches = 1,
+         schedule = "gpipe" }
+      files.in_directory(function(dir)
+         assert.equal(played, played:svg(dir .. "/x.svg"))
+         local svg = core.sys.read_file(dir .. "/x.svg")
+         pages.check_svg(svg)
+         assert.is_nil(svg:find("nan", 1, true))
+      end)
+      local shown = require("ftpipe.prompt.show").value(played)
+      assert.equal(tostring(played), shown:match("^[^\n]*"))
+      assert.matches("^device 0 |FF%.%.%.BBBB|  33 %%\ndevice 1 |%.FFBBBB%.%.|  33 %%\n",
+         played:timeline { columns = 9, ascii = true })
+      local idle = ft.schedule.play { stages = { {}, {} }, micro_batches = 1, batches = 1,
+         schedule = "gpipe" }
+      assert.fails_with(function() idle:svg("/tmp/x.svg") end, "no stage has a cost")
+   end)
+
    it("of a profile are bars of its operators", function()
       local profile = ft.profile(ft.model("t5-small"), "cpu", { batch = 2, source = 32 })
       local data = check(profile, { "linear, ", " ms, " })

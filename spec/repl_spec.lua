@@ -19,8 +19,11 @@ describe("repl", function()
          return result
       end
       assert.equal("{}", shown("{}"))
-      assert.equal('{ a = "x", b = {...} }', shown("{ a = 'x', b = { 1 } }"))
-      assert.equal("{ a = {}, [1] = 5, [2] = { x = {...} } }", shown("{ 5, { x = {} }, a = {} }"))
+      assert.equal('{ a = "x", b = { [1] = 1 } }', shown("{ a = 'x', b = { 1 } }"))
+      assert.equal("{ a = {}, [1] = 5, [2] = { x = {} } }", shown("{ 5, { x = {} }, a = {} }"))
+      assert.equal("{ a = { b = { c = {...} } } }", shown("{ a = { b = { c = { 1 } } } }"))
+      assert.matches("^{ a = { %[1%] = 1, .*, %[7%] = 7, %.%.%. }, b = 1 }$", shown(
+         "(function() local t = {} for i = 1, 20 do t[i] = i end return { a = t, b = 1 } end)()"))
       assert.matches("^{\n  .*\n  %.%.%. 76 more, page%(x%) has all\n}$", shown(
          "(function() local t = {} for i = 1, 100 do t[i] = ('y'):rep(9) end return t end)()"))
       assert.matches("^ftpipe .*: ft%.args, ", shown("require('ftpipe')"))

@@ -149,8 +149,8 @@ describe("tensor", function()
    it("prints dtype, shape and elements", function()
       assert.matches("f32 %(2, 2%)", tostring(tensor { { 1, 2 }, { 3, 4 } }))
       local many = tensor.arange(2000)
-      assert.matches("^tensor f32 %(2000%): min 0, max 1999, mean 999%.5, deviation 577%.4\n",
-         tostring(many))
+      assert.matches("^tensor f32 %(2000%), 8%.0 kB: min 0, max 1999, mean 999%.5, "
+         .. "deviation 577%.4\n", tostring(many))
       assert.is_nil(tostring(many):find(" 1000,", 1, true))
       assert.is_not_nil(many:text():find(" 1000,", 1, true))
    end)

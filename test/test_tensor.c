@@ -367,7 +367,7 @@ static void test_format(void)
                  "tensor i32 (2, 1, 2)\n[[[0, 1]],\n\n [[2, 3]]]");
     check_format(new_ramp(FT_F32, ft_shape_of(0, 3)), "tensor f32 (0, 3)\n[]");
     check_format(new_ramp(FT_I64, ft_shape_of(2000)),
-                 "tensor i64 (2000): min 0, max 1999, mean 999.5, deviation 577.4\n"
+                 "tensor i64 (2000), 16.0 kB: min 0, max 1999, mean 999.5, deviation 577.4\n"
                  "[   0,    1,    2, ..., 1997, 1998, 1999]");
     ft_tensor *scalar = new_tensor(FT_F32, (ft_shape){0});
     ft_view_set(ft_tensor_view(scalar), 0, -0.1);
@@ -381,7 +381,7 @@ static void test_format_elides_the_middle(void)
 {
     ft_tensor *t = new_ramp(FT_F32, ft_shape_of(300, 4));
     check_format(
-        t, "tensor f32 (300, 4): min 0, max 1199, mean 599.5, deviation 346.4\n"
+        t, "tensor f32 (300, 4), 4.8 kB: min 0, max 1199, mean 599.5, deviation 346.4\n"
            "[[   0,    1,    2,    3],\n [   4,    5,    6,    7],\n [   8,    9,   10,   11],\n"
            " ...,\n"
            " [1188, 1189, 1190, 1191],\n [1192, 1193, 1194, 1195],\n [1196, 1197, 1198, 1199]]");

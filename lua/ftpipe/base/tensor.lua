@@ -240,7 +240,7 @@ function on_card.meta.__index(self, key)
 end
 
 function on_card.meta.__tostring(self)
-   return (tostring(self:host()):gsub("\n", (" on %s\n"):format(self:device()), 1))
+   return (tostring(self:host()):gsub("^tensor %S+ %b()", "%0 on " .. self:device(), 1))
 end
 
 -- Methods in Lua say of what they are called on what those in C say.

@@ -366,6 +366,10 @@ function Graph:html(path, o)
    return self
 end
 
+--- The graph for Graphviz, as in a file of that form.
+-- @tparam[opt] table o as of format
+function Graph:dot(o) return self:format("dot", o) end
+
 --- The graph as JSON, as in a file of that form.
 -- @tparam[opt] table o as of format
 function Graph:json(o) return self:format("json", o) end
@@ -406,7 +410,7 @@ guard("ft.graph", M, {
 })
 guard("graph", Graph, {
    format = "form: string, o?: table", save = "path: string, o?: table", problem = "o?: table",
-   by_scope = "depth?: int", totals = "", summary = "", json = "o?: table",
+   by_scope = "depth?: int", totals = "", summary = "", json = "o?: table", dot = "o?: table",
    svg = "path: string, o?: table", html = "path: string, o?: table",
 })
 

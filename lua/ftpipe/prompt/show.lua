@@ -4,8 +4,8 @@ local help = require("ftpipe.prompt.help")
 
 local M = {}
 
--- What is shown of a plain table, and of one in it.
-local MOST_ENTRIES, LONGEST_LINE, LONGEST_ENTRY = 24, 96, 80
+-- What is shown of a plain table, and of one in it; of how many levels, the table's own first.
+local MOST_ENTRIES, LONGEST_LINE, LONGEST_ENTRY, LEVELS = 24, 96, 80, 3
 
 --- Names before numbers, each in its order.
 local function comes_first(a, b)
@@ -34,14 +34,6 @@ local function text_of(value)
    return value == value and ("%.17g"):format(value) or tostring(value)
 end
 
---- A value in a part of a line.
-local function short(value)
-   local text = is_plain(value) and in_braces(entries_of(value))
-      or type(value) == "string" and ("%q"):format(value) or text_of(value)
-   local line = text:match("^[^\n]*")
-   return line == text and #text <= LONGEST_ENTRY and text or line:sub(1, LONGEST_ENTRY) .. " ..."
-end
-
 local function keys_of(value)
    local keys = {}
    for key in pairs(value) do keys[#keys + 1] = key end
@@ -55,13 +47,32 @@ local function name_of(key)
       or ("[%s]"):format(type(key) == "string" and ("%q"):format(key) or tostring(key))
 end
 
---- "a = 1" and "[1] = 5" of a plain table; tables in it as {...}, unless they are asked for.
-function entries_of(value, deep)
+--- The first entries, in braces, that a part of a line has room for.
+local function fitting(entries)
+   local n, width = 0, #"{ ,  ... }"
+   while entries[n + 1] and width + #entries[n + 1] + #", " <= LONGEST_ENTRY do
+      n = n + 1
+      width = width + #entries[n] + #", "
+   end
+   if n == #entries then return in_braces(entries) end
+   return n == 0 and "{...}" or ("{ %s, ... }"):format(table.concat(entries, ", ", 1, n))
+end
+
+--- A value in a part of a line; of tables so many levels.
+local function short(value, levels)
+   if is_plain(value) then
+      return (levels > 0 or not next(value)) and fitting(entries_of(value, levels)) or "{...}"
+   end
+   local text = type(value) == "string" and ("%q"):format(value) or text_of(value)
+   local line = text:match("^[^\n]*")
+   return line == text and #text <= LONGEST_ENTRY and text or line:sub(1, LONGEST_ENTRY) .. " ..."
+end
+
+--- "a = 1" and "[1] = 5" of a plain table, and so many levels of the tables in it.
+function entries_of(value, levels)
    local keys, entries = keys_of(value), {}
    for i = 1, math.min(#keys, MOST_ENTRIES) do
-      local inner = value[keys[i]]
-      entries[i] = ("%s = %s"):format(name_of(keys[i]), is_plain(inner) and not deep and "{...}"
-         or short(inner))
+      entries[i] = ("%s = %s"):format(name_of(keys[i]), short(value[keys[i]], levels - 1))
    end
    if #keys > MOST_ENTRIES then
       entries[#entries + 1] = ("... %d more, page(x) has all"):format(#keys - MOST_ENTRIES)
@@ -69,9 +80,9 @@ function entries_of(value, deep)
    return entries
 end
 
---- A list of tables with one of them on each line; of others the entries, on one line if they fit.
+--- Entries on one line if they fit, else each on its own.
 local function show_table(value)
-   local entries = entries_of(value, #value > 0)
+   local entries = entries_of(value, LEVELS)
    local line = in_braces(entries)
    return #line <= LONGEST_LINE and line or "{\n  " .. table.concat(entries, "\n  ") .. "\n}"
 end

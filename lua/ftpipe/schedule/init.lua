@@ -15,7 +15,9 @@ local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local playing = require("ftpipe.schedule.played")
+local rows = require("ftpipe.schedule.rows")
 local texts = require("ftpipe.schedule.text")
+local timeline = require("ftpipe.schedule.timeline")
 
 local M = {}
 
@@ -141,6 +143,8 @@ local function add_costs(o, stages)
    return o
 end
 
+local TIMELINE = { columns = rows.options.columns, ascii = rows.options.ascii }
+
 local Played = {}
 Played.__index = Played
 Played.__name = "played"
@@ -163,6 +167,38 @@ function Played:simulate(o)
    local all = copy(add_costs({}, self.stages), o)
    return playing.speak(self.plan:simulate(all), all.machine)
 end
+
+--- What the devices do, by the costs of the stages, which say nothing of bytes; and their names.
+local function traced(self)
+   local played, names = self:simulate { trace = true }, {}
+   for d = 1, #played.busy_ns do names[d] = ("device %d"):format(d - 1) end
+   played.memory = nil
+   return played, names
+end
+
+--- All batches in time as a row of characters for each device.
+-- @tparam[opt] table o columns (of a row; as the terminal is wide), ascii (true: no other
+--   characters; as the locale says)
+-- @treturn string
+function Played:timeline(o)
+   o = opts.check("played:timeline", TIMELINE, o)
+   local played, names = traced(self)
+   return rows.text(core.json.decode(played.trace).traceEvents, names, o)
+end
+
+--- Writes all batches in time as a drawing.
+-- @tparam string path
+function Played:svg(path)
+   local played, names = traced(self)
+   if played.end_ns == 0 then
+      opts.fail("played:svg", "no stage has a cost (forward_ns, backward_ns): nothing takes time")
+   end
+   core.sys.write_file(path, timeline.svg(played, names))
+   return self
+end
+
+--- The same with its timeline.
+function Played:__shown() return tostring(self) .. "\n" .. self:timeline() end
 
 local PLAY = {
    stages = { type = "table", required = true, help = "each { device =, forward_ns = }" },
@@ -221,7 +257,7 @@ function M.check_turns(schedule, places, micro_batches)
    M.play { stages = stages, micro_batches = micro_batches, batches = 1, schedule = schedule }
 end
 
-M.takes = { ["ft.schedule.play"] = PLAY }
+M.takes = { ["ft.schedule.play"] = PLAY, ["played:timeline"] = TIMELINE }
 
 guard("ft.schedule", M, {
    list = "", is_synchronous = "schedule: string|table", splits = "schedule: string|table",
@@ -234,6 +270,7 @@ guard("ft.schedule", M, {
 })
 guard("played", Played, {
    text = "", describe = "", letters = "stage: int", simulate = "o?: table",
+   timeline = "o?: table", svg = "path: string",
 })
 
 -- Plans from text and files, checked.
