@@ -71,6 +71,16 @@ describe("a cluster from a table", function()
       }
    end
 
+   it("is what the reference's example in full says", function()
+      local page = core.sys.read_file("doc/lua.md")
+      local code = page:match("\n    (ft%.cluster {%s+%-%- in full\n.-\n    })")
+      local c = setfenv(loadstring("return " .. code), { ft = { cluster = cluster } })()
+      assert.equal(5, #c)
+      assert.equal(6e9, c[5].memory_bytes)
+      assert.equal(50e9, c:link(2, 1).bytes_per_s)
+      assert.equal(5e9, c:link(1, 5).bytes_per_s)
+   end)
+
    it("takes from a card what its row does not say", function()
       local c = two_hosts()
       assert.equal(3, #c)

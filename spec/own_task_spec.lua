@@ -18,8 +18,8 @@ local ROWS = [[
 { "story": "Ben has a red kite. Anna has a blue ball.", "thing": "kite", "colour": "red" }
 ]]
 
--- Prints the steps that were done and the loss on held-out data, in all digits; %s are what is done
--- after a step, and in the end.
+-- Prints the steps that were done and the loss on held-out data, in all digits; %s are the steps,
+-- what is done after one, and in the end.
 local LOOP = [[
 local ft = require("ftpipe")
 local args = ft.args { "A loop.", preset = "t5", steps = { default = 6 } }
@@ -28,7 +28,11 @@ local task = ft.task.load("examples/tasks/colour.lua") {}
 local data = task:open(model, args)
 local plan = ft.plan { model = model, data = data, args = args }
 local run = ft.run { plan = plan, task = task, data = data, args = args }
-for step in run:train() do if step.step == 2 then %s end end
+local function steps()
+   local batches = require("ftpipe.data.feed").batches(plan.options, data.train.dataset, model)
+   return run:steps(batches, plan.options.steps)
+end
+for step in %s do if step.step == 2 then %s end end
 %s
 local score = run:evaluate()
 print(run.done, ("%%.17g"):format(score.loss))
@@ -40,8 +44,9 @@ describe("a training loop", function()
    it("may be left, or evaluate in its middle: the weights are those after run.done steps",
       function()
          files.in_directory(function(dir)
+            local loop = "run:train()"
             local function go(inside, after, ...)
-               core.sys.write_file(dir .. "/loop.lua", LOOP:format(inside, after))
+               core.sys.write_file(dir .. "/loop.lua", LOOP:format(loop, inside, after))
                local out, err, exit = process.ftpipe { dir .. "/loop.lua", "--profile", "modelled",
                   ... }
                assert.equal(0, exit, err)
@@ -58,6 +63,10 @@ describe("a training loop", function()
             assert.equal("6", whole[1])
             assert.same(whole, { go("break", "for _ in run:train() do end") })
             assert.same(whole, { go("run:evaluate()", "") })
+
+            loop = "steps()"
+            done, loss = go("break", "")
+            assert.equal(loss, select(2, go("", "", "--steps", done)))
          end)
       end)
 end)

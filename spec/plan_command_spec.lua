@@ -192,6 +192,28 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("compares by the cost model that is asked for, pipedream's stages too", function()
+      local problem = {
+         node_ns = { 10, 10, 10, 10 }, devices = { { bytes_per_s = 1e9 }, { bytes_per_s = 1e9 } },
+         edge_from = { 1, 2, 3 }, edge_to = { 2, 3, 4 }, edge_bytes = { 6, 6, 6 },
+         fixed_bytes = { 1e3, 1e3, 1e3, 1e3 }, -- to be summed over replicas
+      }
+      local function pipedream_of(cost)
+         for _, row in ipairs(ft.compare(problem, { cost = cost })) do
+            if row.method == "pipedream" then return row end
+         end
+      end
+      local row = pipedream_of("sum")
+      assert.same({ 26, false }, { row.result.objective_ns, row.own_model })
+      problem.fixed_bytes = nil -- both devices have all nodes, and send nothing
+      row = pipedream_of("sum")
+      assert.same({ 20, true }, { row.result.objective_ns, row.own_model })
+      assert.matches("pipedream +0.00 .* of its own model", tostring(ft.compare(problem,
+         { cost = "sum" })))
+      row = pipedream_of("pipedream")
+      assert.same({ 20, false }, { row.result.objective_ns, row.own_model })
+   end)
+
    it("prints every format", function()
       with_chain(function(path)
          local heads = {

@@ -110,6 +110,33 @@ describe("schedules", function()
       assert.equal(8 * 30 + 3 * 10, halves:simulate().end_ns)
    end)
 
+   it("take halves of a backward for equal where a stage does not say", function()
+      local function time(costs)
+         return ft.schedule.play { stages = stages(4, costs), micro_batches = 8, batches = 1,
+            schedule = "zero-bubble" }:simulate().end_ns
+      end
+      assert.equal(8 * 30 + 3 * 10, time { forward_ns = 10, backward_ns = 20 })
+      local unequal = time { forward_ns = 10, backward_input_ns = 12, backward_weight_ns = 8 }
+      assert.equal(unequal, time { forward_ns = 10, backward_ns = 20, backward_weight_ns = 8 })
+      assert.equal(unequal, time { forward_ns = 10, backward_ns = 20, backward_input_ns = 12 })
+      assert.is_true(unequal > 8 * 30 + 3 * 10)
+      assert.equal(3 * 30, ft.schedule.play { stages = stages(1, { forward_ns = 10,
+         backward_input_ns = 12, backward_weight_ns = 8 }), micro_batches = 3, batches = 1,
+         schedule = "1f1b" }:simulate().end_ns)
+   end)
+
+   it("refuse what a stage cannot say", function()
+      local function play(stage)
+         return pcall(ft.schedule.play, { stages = { stage }, micro_batches = 1, batches = 1,
+            schedule = "1f1b" })
+      end
+      local _, problem = play { bakward_ns = 20 }
+      assert.matches("stage 1: unknown option 'bakward_ns' %(did you mean 'backward_ns'",
+         tostring(problem))
+      _, problem = play { forward_ns = "long" }
+      assert.matches("stage 1: option 'forward_ns': expected a number", tostring(problem))
+   end)
+
    it("simulate shared links", function()
       local plan = ft.schedule.play {
          stages = stages(2), micro_batches = 4, batches = 2, schedule = "gpipe", bytes = 1000 }

@@ -510,6 +510,18 @@ describe("a split of spans", function()
       assert.same({ 5 }, dataset:get(2, "start"))
    end)
 
+   it("tells how many questions are cut", function()
+      local long, short = qa("1", gold("two", 4)), qa("2", gold("two", 4))
+      long.question = "which word is it that comes behind the first ?"
+      short.question = "which ?"
+      local dataset, notes = prepare(4, paragraph("one two, one", long, short))
+      assert.equal(1, notes.cut)
+      local split = span.split({ name = "squad", tokenizer = short_pieces.new(), max_source = 16,
+         stride = 4, max_query = 4 }, nil, notes, function() return {} end)
+      assert.same({ "1 question cut to 4 ids" }, split.remarks)
+      assert.equal(dataset:size(), #split.examples)
+   end)
+
    it("is refused when no answer is in its place", function()
       assert.equal("x.json: none of its 1 answers is where answer_start says", files.failure(
          prepare, 4, paragraph("one two", qa("1", gold("two", 0)))).message)

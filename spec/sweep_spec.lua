@@ -174,7 +174,10 @@ local log = io.open(os.getenv("RUNS"), "a")
 log:write(o.out:match("%d+$"), o.resume and " resumed" or "", "\n")
 log:close()
 local value = 100 - math.abs(math.log(o.lr / 1e-3)) * 10
-if o.lr > (tonumber(os.getenv("DIVERGES_ABOVE")) or math.huge) then os.exit(4) end
+if o.lr > (tonumber(os.getenv("DIVERGES_ABOVE")) or math.huge) then
+   io.stderr:write('ftpipe: loss "nan"\n')
+   os.exit(4)
+end
 if os.getenv("FILLS_DISK") then core.sys.write_file(o.out .. "/hf", ("x"):rep(1e6)) end
 for step = 1, 4 do
    core.process.sleep(tonumber(os.getenv("SECONDS_A_STEP") or 0))
@@ -344,7 +347,7 @@ describe("ftpipe sweep", function()
       write("grid", 5, 1)
       local printed, err, code = sweep("DIVERGES_ABOVE=3e-3")
       assert.equal(0, code, err)
-      assert.matches("it diverged", printed)
+      assert.matches("it diverged: loss 'nan'\n", printed)
       assert.matches("4 done, 1 failed", printed)
       assert.equal(0, select(3, sweep("", "--resume")))
       assert.same({ 1, 1, 1, 1, 1 }, begun()) -- what diverged would again

@@ -6,7 +6,8 @@
 --    ft.cluster {                           -- in full
 --       devices = {
 --          { card = "2080ti", count = 4, host = "a" },
---          { name = "old", memory = "6GB", flops = 4e12, bandwidth = "200GB/s", host = "b" },
+--          { name = "old", memory = "6GB", flops = 4e12, bandwidth = "200GB/s", link = "6GB/s",
+--            host = "b" },
 --       },
 --       hosts = { a = { bandwidth = "12GB/s", shared = true } },
 --       network = { bandwidth = "1.2GB/s", latency = "30us" },

@@ -217,7 +217,7 @@ end
 -- @treturn score see score.lua
 -- @raise cancelled: a signal came
 function Run:evaluate()
-   if self.leg then self.line:close() end
+   if self.leg and self.line then self.line:close() end
    self:stop()
    return evaluate(self) or self:abandon()
 end

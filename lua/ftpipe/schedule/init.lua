@@ -133,6 +133,30 @@ local COSTS = {
    "exchange_ns",
 }
 
+-- What a stage of `play` may say.
+local STAGE = { device = { type = "any" } }
+for _, key in ipairs(COSTS) do STAGE[key] = { type = "number", min = 0 } end
+
+--- Stages with what follows of a backward: equal halves, or what one of them leaves; of halves
+-- alone the whole.
+local function with_halves(stages)
+   local list = {}
+   for s, stage in ipairs(stages) do
+      stage = opts.check(("ft.schedule.play: stage %d"):format(s), STAGE, stage)
+      local whole, input, weight = stage.backward_ns, stage.backward_input_ns,
+         stage.backward_weight_ns
+      if whole then
+         input = input or math.max(0, whole - (weight or whole / 2))
+         weight = weight or math.max(0, whole - input)
+      end
+      list[s] = copy(stage, {
+         backward_ns = whole or (input or 0) + (weight or 0), backward_input_ns = input,
+         backward_weight_ns = weight,
+      })
+   end
+   return list
+end
+
 --- Costs of the stages as lists, zero where a stage names none.
 local function add_costs(o, stages)
    for _, key in ipairs(COSTS) do
@@ -212,23 +236,25 @@ local PLAY = {
 }
 
 --- Plays a schedule over stages that are given by their costs alone.
--- @tparam table o stages (each { device = a number or a list, forward_ns =, backward_ns =, ... }),
+-- @tparam table o stages (each { device = a number or a list, forward_ns =, backward_ns =, ... };
+--   halves of a backward are equal where neither backward_input_ns nor backward_weight_ns is said),
 --   micro_batches, batches, schedule, staleness, max_staleness, and either edges or bytes and slots
 --   of a chain;
 --   reduces, replica_rule
 -- @treturn table plan with text, describe, letters and simulate
 function M.play(o)
    o = opts.check("ft.schedule.play", PLAY, o)
-   local device, replicas, most = flatten(o.stages)
+   local stages = with_halves(o.stages)
+   local device, replicas, most = flatten(stages)
    local kind = M.splits(o.schedule) and "I" or "B"
    local plan = core.schedule.make(add_costs({
       replicas = replicas, device = device, devices = math.max(most, o.devices or 0),
       micro_batches = o.micro_batches, batches = o.batches, reduces = o.reduces,
-      edges = o.edges or chain(#o.stages, o.bytes or 0, o.slots or 2, kind),
+      edges = o.edges or chain(#stages, o.bytes or 0, o.slots or 2, kind),
       schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
       replica_rule = o.replica_rule,
-   }, o.stages))
-   return setmetatable({ plan = plan, stages = o.stages }, Played)
+   }, stages))
+   return setmetatable({ plan = plan, stages = stages }, Played)
 end
 
 --- Whether the engine executes what the schedule makes, with the weights that --staleness asks for;

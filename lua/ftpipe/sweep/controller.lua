@@ -12,6 +12,7 @@ local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
 local spaces = require("ftpipe.sweep.space")
 local trial = require("ftpipe.sweep.trial")
+local short = require("ftpipe.base.words").short
 
 local M = {}
 local Controller = {}
@@ -31,15 +32,29 @@ local ENDS = {
    [75] = { note = "it was stopped", again = true },
 }
 
-local function note_of(code)
-   if ENDS[code] then return ENDS[code].note end
-   return code > 128 and "signal " .. code - 128 .. " ended it" or "exit code " .. code
+local MOST_SAID = 160 -- characters of a trial's own words in its note
+
+--- The error that a trial has printed, after ": "; nothing where there is none.
+local function said(log)
+   local last = ""
+   if core.sys.exists(log) == "file" then
+      for line in core.sys.read_file(log):gmatch("[^\r\n]+") do
+         last = line:match("^ftpipe: (.+)") or last
+      end
+   end
+   return last ~= "" and ": " .. short(last:gsub("%c", "?"):gsub('"', "'"), MOST_SAID) or ""
 end
 
 --- Whether --resume tries a failed trial again: when what ended it came from outside.
 function M.may_try_again(row)
    return row.state ~= "failed" or row.code == nil or row.code > 128
       or (ENDS[row.code] or {}).again == true
+end
+
+--- How a trial ended, in words, its own behind them.
+local function note_of(code, log)
+   if code > 128 then return ("signal %d ended it"):format(code - 128) end
+   return (ENDS[code] and ENDS[code].note or "exit code " .. code) .. said(log)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -206,7 +221,8 @@ function Controller:note_end(number, code)
       ended.state = "waiting"
    else
       ended.state = "failed"
-      ended.note = code ~= 0 and note_of(code) or not self:left(number) and "it left no result"
+      ended.note = code ~= 0 and note_of(code, self:path(number) .. ".log")
+         or not self:left(number) and "it left no result"
          or ("it has no number '%s', but %s"):format(self.sweep.metric,
             numbers_of(self:left(number)))
    end

@@ -3,12 +3,15 @@
 --
 -- A kind has, for tasks (see task/init.lua)
 --    definition, overrides, load   option rules of a definition, of a task made of it, of
---                                  Task:load, beyond those that every task has
+--                                  Task:load, beyond those that every task has. `task` below has
+--                                  `task.definition`, and the overrides as fields. What predicting
+--                                  needs is among these: a run keeps them, not the definition
 --    layout                        rules of what predictions need of a layout; optional
 --    check(definition)             refuses options that do not go together; optional
 --    options(model, args)          what flags of a recipe are options of Task:load
---    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"); o.split
---                                  is "train" or "eval"
+--    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"), of rows
+--                                  (text/records.lua); o.split is "train" or "eval", o.tokenizer
+--                                  that of the model
 --    limit(rows, n)                what is left of rows when n are asked for, where that is not the
 --                                  first n; optional
 --    modules                       names of others whose code `prepare` runs; optional
@@ -17,7 +20,7 @@
 --                                  gives the rows
 --    sources(task, layout, rows)   see Task:sources; optional
 --    scorer(task, split)           see Task:scorer
--- for evaluation (see evaluate.lua)
+-- for evaluation (see data/evaluate.lua)
 --    asks                          an option of family.training that makes the graph hand out what
 --                                  is scored; optional
 --    outputs(graph)                names what is scored an output, where no option does; optional
@@ -28,7 +31,9 @@
 --    told(split, number, row)      what such a row has besides: the example; optional
 -- and for `ftpipe predict`
 --    flags                         names of the flags that it understands, of those that not all do
---    answer(job)                   emits a row for each input (see command/predict.lua)
+--    answer(job)                   emits a row for each of job.items (data/predict/input.lua):
+--                                  texts, or with items.rows rows of job.task; refuses by job.usage
+--                                  what it cannot read. A job has model, flags and threads, too
 
 local modules = require("ftpipe.base.modules")
 

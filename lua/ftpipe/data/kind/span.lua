@@ -61,7 +61,7 @@ end
 --- Adds the windows of one question to the data set. An answer that the words of the context do not
 -- hold counts in no loss.
 local function add_question(dataset, encoder, notes, row)
-   local context, query = encoder:context(row.context), encoder:query(row.text)
+   local context, query, is_cut = encoder:context(row.context), encoder:query(row.text)
    local first, last
    if row.answers[1] then first, last = encoder:span(context, row.answers[1]) end
    for _, window in ipairs(encoder:windows(#context.ids, #query)) do
@@ -73,17 +73,18 @@ local function add_question(dataset, encoder, notes, row)
    local n = #notes.pieces + 1
    notes.pieces[n], notes.query[n] = #context.ids, #query
    if not first then notes.unplaced = notes.unplaced + 1 end
+   if is_cut then notes.cut = notes.cut + 1 end
    return #context.ids > 0
 end
 
 --- Tokenises rows; o.unlabelled (optional): they need no answers.
 -- @treturn dataset of fields source and segments, start, end
 -- @treturn table notes: by question, pieces of its context and of itself; unplaced (how many
---    answers are not in the words at answer_start)
+--    answers are not in the words at answer_start); cut (how many questions were too long)
 -- @raise malformed data: a context without text, no answer in its place
 function M.prepare(task, _, rows, o)
    local dataset = core.data.dataset { { "source", "segments" }, "start", "end" }
-   local encoder, notes = encoder_of(task), { pieces = {}, query = {}, unplaced = 0 }
+   local encoder, notes = encoder_of(task), { pieces = {}, query = {}, unplaced = 0, cut = 0 }
    for _, row in ipairs(rows) do
       if not add_question(dataset, encoder, notes, row) then
          fail("malformed data", "%s: the context of question '%s' has no text that the tokenizer "
@@ -108,6 +109,10 @@ function M.split(task, _, notes, read_rows)
    }
    if notes.unplaced > 0 then
       split.remarks[1] = counted(notes.unplaced, "answer") .. " not where answer_start says"
+   end
+   if notes.cut > 0 then
+      table.insert(split.remarks, ("%s cut to %d ids"):format(counted(notes.cut, "question"),
+         task.max_query))
    end
    for number, pieces in ipairs(notes.pieces) do
       local windows = #encoder:windows(pieces, notes.query[number])
@@ -169,6 +174,10 @@ local function windows_of(job, questions)
    local kind = task.rows
    task.tokenizer = job.model:tokenizer()
    local dataset, notes = kind.prepare(task, nil, questions, { unlabelled = true })
+   if notes.cut > 0 then
+      io.stderr:write(("%s: %d of %s cut to %d ids\n"):format(job.items.path, notes.cut,
+         counted(#questions, "question"), task.max_query))
+   end
    return dataset, kind.split(task, nil, notes, function() return questions end)
 end
 

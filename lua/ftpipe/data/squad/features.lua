@@ -60,10 +60,10 @@ function Encoder:context(text)
    return self.last
 end
 
---- Ids of a question, cut to what is allowed.
+--- Ids of a question, cut to what is allowed; whether something was cut off.
 function Encoder:query(text)
    local ids = self.tokenizer:vector(text)
-   return ids:part(1, math.min(#ids, self.max_query))
+   return ids:part(1, math.min(#ids, self.max_query)), #ids > self.max_query
 end
 
 --- The windows over a context.
