@@ -214,6 +214,23 @@ local function executed(run)
 end
 
 describe("packs", function()
+   it("are of stages on the same devices, be they one or several", function()
+      local tasks = require("ftpipe.schedule.packs").tasks
+      for _, case in ipairs {
+         { { 1, 1, 2, 2 }, { 2, 2, 1, 1 } },
+         { { { 1, 2 }, { 1, 2 }, { 3, 4 }, { 3, 4 } }, { 2, 2, 1, 1 } },
+         { { { 1, 2 }, { 3, 4 }, { 1, 2 }, { 3, 4 } }, { 4, 3, 2, 1 } },
+      } do
+         local found = tasks({ packs = "2/2" }, case[1])
+         assert.same(case[2], found.backward)
+         assert.equal(1, found.forward[4]) -- goes forward and back at once
+         for s = 2, 4 do
+            assert.equal(found.backward[s] == found.backward[s - 1],
+               found.forward[s] == found.forward[s - 1])
+         end
+      end
+   end)
+
    local cases = {
       { packs = "3/1" },
       { packs = "1/4", clip = 1, recompute = "always" },

@@ -152,20 +152,23 @@ describe("--partition", function()
 
    it("balances forwards and backwards apart for gpipe, which does one after the other", function()
       files.in_directory(function(dir)
-         local o = {
-            model = ft.model "t5-small", devices = "cpu:2", batch = 32, micro_batches = 8,
-            buckets = { 128 }, lengths = { target = 4 }, batches = 4, optimizer = "sgd",
-            partition = "seq", freeze = "encoder.*,shared.*", -- there forwards are all there is
-         }
-         local function plan(schedule, how)
-            o.schedule, o.partition = schedule, how
-            return ft.plan(o)
+         -- of few words out, forwards are most of the time, of many, backwards
+         for target, most in pairs { [4] = 0.95, [64] = 0.98 } do
+            local o = {
+               model = ft.model "t5-small", devices = "cpu:2", batch = 32, micro_batches = 8,
+               buckets = { 128 }, lengths = { target = target }, batches = 4, optimizer = "sgd",
+               freeze = "encoder.*,shared.*", -- there forwards are all there is
+            }
+            local function plan(schedule, how)
+               o.schedule, o.partition = schedule, how
+               return ft.plan(o)
+            end
+            local cut = dir .. "/plan.txt"
+            core.sys.write_file(cut, plan("1f1b", "seq"):text())
+            local usual, own = plan("gpipe", cut):simulate(4), plan("gpipe", "seq"):simulate(4)
+            assert.is_true(own.seconds < most * usual.seconds,
+               ("%g and %g s"):format(own.seconds, usual.seconds))
          end
-         local cut = dir .. "/plan.txt"
-         core.sys.write_file(cut, plan("1f1b", "seq"):text())
-         local usual, own = plan("gpipe", cut):simulate(4), plan("gpipe", "seq"):simulate(4)
-         assert.is_true(own.seconds < 0.95 * usual.seconds,
-            ("%g and %g s"):format(own.seconds, usual.seconds))
       end)
    end)
 

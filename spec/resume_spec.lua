@@ -10,12 +10,13 @@ local STEPS = 20
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
 --- Starts the run of spec/support/resume_run.lua and follows it.
--- @tparam table o flags (a list); limit (512-byte blocks that a file may have); at (step) => { =
---   function(pid)}: called when that step was printed
+-- @tparam table o flags (a list); limit (512-byte blocks that a file may have); at (a step), act
+--   (a function(pid), called when that step was printed); goes_on: without waiting for it
 -- @treturn table steps (numbers printed), exit, err (what was said on stderr)
 local function follow(dir, o)
    local words = { quote(core.sys.executable()), SCRIPT, "--steps", tostring(STEPS) }
    for _, flag in ipairs(o.flags) do words[#words + 1] = quote(flag) end
+   if o.at and not o.goes_on then words[#words + 1] = "--wait-at " .. o.at end
    local limit = o.limit and ("ulimit -f %d; "):format(o.limit) or ""
    local inner = ("%secho $$; exec %s"):format(limit, table.concat(words, " "))
    local pipe = assert(io.popen(("sh -c %s 2>%s/err; echo exit $?"):format(quote(inner), dir)))
@@ -115,7 +116,7 @@ faults["SIGKILL during a save"] = function(dir, out, flags)
    for _ = 1, 5 do
       local at = (latest_step(out) or 0) + 2
       local run = follow(dir, {
-         flags = with(flags, "--resume"), at = at, act = kill_in_save(out),
+         flags = with(flags, "--resume"), at = at, act = kill_in_save(out), goes_on = true,
       })
       if run.exit == 137 and half_written(out) > 0 then return end
       if run.exit == 0 then return end -- it was never caught at it: nothing is left to resume
@@ -471,7 +472,7 @@ describe("a run that cannot be resumed", function()
       files.in_directory(function(dir)
          local flags = { "--out", dir .. "/run", "--save-every", "1" }
          core.sys.mkdir(dir .. "/other")
-         local run = follow(dir, { flags = flags, at = 1, act = function(pid)
+         local run = follow(dir, { flags = flags, at = 1, goes_on = true, act = function(pid)
             os.execute("kill -STOP " .. pid)
             local ok, problem = pcall(refused, dir .. "/other", 2, ("%%-%%-out .*/run: process %s "
                .. "is running there; wait for it, or give another directory"):format(pid),

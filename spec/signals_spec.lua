@@ -77,14 +77,22 @@ describe("signals", function()
    end)
 
    it("stop a line at the prompt, which goes on after Ctrl-C and ends after SIGTERM", function()
-      local command = [[{ printf '%%s\n' 'p = io.popen("sleep 0.5; kill -%s " .. ft.sys.getpid())'
-         %s sleep %d; } | timeout 60 env --default-signal=INT '%s' -i & wait $!]]
-      local program = core.sys.executable()
+      -- the input ends when the signal was sent, however late that is
+      local command = [[rm -f '%s'; { printf '%%s\n' \
+         'p = io.popen("sleep 0.5; kill -%s " .. ft.sys.getpid() .. "; : >%s")'
+         %s until [ -e '%s' ]; do sleep 0.05; done; sleep %d; } |
+         timeout 600 env --default-signal=INT '%s' -i & wait $!]]
+      local sent = os.tmpname()
+      finally(function() os.remove(sent) end)
+      local function try(signal, line, seconds)
+         local _, err, code = process.shell(command:format(sent, signal, sent, line, sent, seconds,
+            core.sys.executable()))
+         return err, code
+      end
       for _, line in ipairs { "", "printf '%s\n' 'while true do ft.sys.time_ns() end';" } do
-         local _, err, code = process.shell(command:format("INT", line, 2, program))
+         local err, code = try("INT", line, 0)
          assert.same({ "", 0 }, { (err:gsub("interrupted\n", "")), code })
-         _, err, code = process.shell(command:format("TERM", line, 5, program))
-         assert.same({ "ftpipe: terminated\n", 143 }, { err, code })
+         assert.same({ "ftpipe: terminated\n", 143 }, { try("TERM", line, 5) })
       end
    end)
 end)

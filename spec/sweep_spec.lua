@@ -317,18 +317,24 @@ describe("ftpipe sweep", function()
       assert.is_true(next(kept) ~= nil)
       pid = start { SECONDS_A_STEP = 0.3 }
       local victim
-      wait_for(function() -- a trial that runs, stopped lest it ends before it is killed
+      local function stop_one() -- a trial that runs, stopped lest it ends before it is killed
          for _, row in ipairs(rows()) do
-            local holder = row.state == "running" and not victim and holder_of(row.number)
+            local holder = row.state == "running" and holder_of(row.number)
             if holder then
                core.process.signal(holder, STOP)
-               if holder_of(row.number) == holder then victim = { row.number, holder }
-               else core.process.signal(holder, CONTINUE) end
+               if holder_of(row.number) == holder then
+                  victim = { row.number, holder }
+                  return true
+               end
+               core.process.signal(holder, CONTINUE)
             end
          end
-         return victim
-      end)
-      core.process.signal(victim[2], KILL)
+      end
+      repeat -- one that had its result already, and not yet its end, counts as done
+         wait_for(stop_one)
+         core.process.signal(victim[2], KILL)
+         wait_for(function() return rows()[victim[1]].state ~= "running" end)
+      until rows()[victim[1]].state == "failed"
       assert.equal(0, await(pid))
       assert.equal("failed", rows()[victim[1]].state)
       assert.matches("signal 9", rows()[victim[1]].note)

@@ -1,4 +1,5 @@
-/* test/place.h - a fresh directory for the files of a test, and files of given bytes. */
+/* test/place.h - a fresh directory for the files of a test, files of given bytes, and what is where
+ * in them. */
 #ifndef FT_TEST_PLACE_H
 #define FT_TEST_PLACE_H
 
@@ -60,6 +61,13 @@ static inline void put_tensors(const char *path, const char *header, size_t n)
     memcpy(bytes + 8, header, length);
     for (size_t i = 0; i < n; i++) bytes[8 + length + i] = (char)i;
     put(path, bytes, 8 + length + n);
+}
+
+/* Where the first of these n bytes are within others; -1: nowhere. */
+static inline int find_bytes(const char *bytes, size_t size, const char *wanted, int n)
+{
+    const char *at = memmem(bytes, size, wanted, (size_t)n);
+    return at ? (int)(at - bytes) : -1;
 }
 
 static inline bool mentions(const ft_error *err, const char *words)

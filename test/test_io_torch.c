@@ -97,14 +97,6 @@ static ft_status open_changed(int at, char byte, ft_error *err)
     return status;
 }
 
-/* Where a text is within the pickle. */
-static int find(const char *text, int n)
-{
-    for (int i = 0; i + n <= N_PICKLE; i++)
-        if (memcmp(pickle + i, text, (size_t)n) == 0) return i;
-    return -1;
-}
-
 static void reads_a_tensor(void)
 {
     ft_error err = {0};
@@ -141,7 +133,7 @@ static void reads_across_strides(void)
         ft_dtype dtype = dtypes[i % 2];
         ft_spec spec = {dtype, ft_shape_of(2, 2)};
         ft_view view = ft_view_of(&spec, room);
-        int at = find("K\2K\1", 4);
+        int at = find_bytes(pickle, N_PICKLE, "K\2K\1", 4);
         memcpy(program, pickle, N_PICKLE);
         program[at + 1] = rows[i / 2].strides[0];
         program[at + 3] = rows[i / 2].strides[1];
@@ -180,8 +172,8 @@ static void refuses_repeats(void)
     ft_error err = {0};
     ft_archive *archive;
     memcpy(program, pickle, N_PICKLE);
-    program[find("K\2K\2", 4) + 1] = 7; /* 7 x 2 of strides 0, 1 */
-    program[find("K\2K\1", 4) + 1] = 0;
+    program[find_bytes(pickle, N_PICKLE, "K\2K\2", 4) + 1] = 7; /* 7 x 2 of strides 0, 1 */
+    program[find_bytes(pickle, N_PICKLE, "K\2K\1", 4) + 1] = 0;
     builder z = make_file(program, N_PICKLE);
     CHECK_STATUS(open_builder(&archive, &z, &err), FT_FORMAT);
     CHECK(mentions(&err, "'w' reaches past its storage of 24 bytes"));
@@ -228,7 +220,7 @@ static void refuses(void)
     };
     for (int i = 0; rows[i].n; i++) {
         ft_error err = {0};
-        int at = find(rows[i].text, rows[i].n) + rows[i].n + rows[i].skip;
+        int at = find_bytes(pickle, N_PICKLE, rows[i].text, rows[i].n) + rows[i].n + rows[i].skip;
         CHECK_STATUS(open_changed(at, rows[i].byte, &err), rows[i].status);
         CHECK(mentions(&err, rows[i].words));
     }

@@ -43,14 +43,6 @@ static ft_status open_bytes(ft_archive **out, const char *bytes, int n, ft_error
     return ft_archive_load(out, bytes, n, "model.bin", err);
 }
 
-/* Where a text is within the file. */
-static int find(const char *text, int n)
-{
-    for (int i = 0; i + n <= N; i++)
-        if (memcmp(whole + i, text, (size_t)n) == 0) return i;
-    return -1;
-}
-
 static void reads_tensors(void)
 {
     ft_error err = {0};
@@ -99,7 +91,7 @@ static void refuses(void)
         char bytes[N];
         ft_error err = {0};
         ft_archive *archive;
-        int at = find(rows[i].text, rows[i].n) + rows[i].n + rows[i].skip;
+        int at = find_bytes(whole, N, rows[i].text, rows[i].n) + rows[i].n + rows[i].skip;
         memcpy(bytes, whole, N);
         bytes[at] = rows[i].byte;
         CHECK_STATUS(open_bytes(&archive, bytes, N, &err), rows[i].status);
@@ -130,7 +122,7 @@ static void refuses_two_sizes(void)
     char bytes[N];
     ft_error err = {0};
     ft_archive *archive;
-    int at = find("LongStorage\nq\x0fX\2\0\0\0", 19) + 19;
+    int at = find_bytes(whole, N, "LongStorage\nq\x0fX\2\0\0\0", 19) + 19;
     memcpy(bytes, whole, N);
     memcpy(bytes + at, "77", 2);
     CHECK_STATUS(open_bytes(&archive, bytes, N, &err), FT_FORMAT);

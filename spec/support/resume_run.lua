@@ -1,8 +1,8 @@
 --- A small run that specs stop, kill and resume: a model of spec/support/pipeline.lua with random
 -- weights on examples made here. Prints "step N" for each.
 --
--- Flags of this script alone: --family, and --drain-at K: a leg ends at step K too, as one does
--- that is interrupted.
+-- Flags of this script alone: --family; --drain-at K: a leg ends at step K too, as one does that is
+-- interrupted; --wait-at K: it waits there for its signal, however late that comes.
 
 package.path = "./?.lua;" .. package.path
 
@@ -17,6 +17,7 @@ local args = ft.args {
    dropout = { default = 0.1 },
    family = { choices = { "t5", "gpt2", "bert" }, default = "t5", help = "of the model" },
    drain_at = { type = "int", min = 1, help = "a step at which a leg ends" },
+   wait_at = { type = "int", min = 1, help = "a step after which a signal comes" },
 }
 
 local function ids(n, seed)
@@ -57,4 +58,5 @@ end
 for step in run:train() do
    io.stdout:write("step ", step.step, "\n")
    io.stdout:flush()
+   while step.step == args.wait_at and not core.sys.interrupted() do core.process.sleep(0.01) end
 end

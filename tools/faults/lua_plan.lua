@@ -88,4 +88,12 @@ return {
       "the head is in the layer of the last block" },
    { "lua/ftpipe/plan/fit.lua", "return others and fastest(best) or best", "return best",
       "spec/recompute", "recompute auto may be slower than never" },
+   { "lua/ftpipe/plan/init.lua", 'has_phases(o) and { "forward", "backward" } or {}',
+      'has_phases(o) and { "forward" } or {}', "spec/placement",
+      "no cut for gpipe balances backwards alone" },
+   { "lua/ftpipe/schedule/packs.lua", 'return table.concat(a, " ") == table.concat(b, " ")',
+      "return #a == #b", "spec/harmony", "stages on other devices, as many, are one pack" },
+   { "lua/ftpipe/placement/replicas.lua", "local batch = math.ceil(o.batch / micro) * micro",
+      "local batch = math.floor(o.batch / micro) * micro", "spec/replicas",
+      "a batch is advised that is smaller than the one asked for" },
 }

@@ -142,4 +142,11 @@ return {
       "local allowed = row.rate", "spec/numbers", "rates may change without --change-rate" },
    { "lua/ftpipe/store/numbers.lua", [[or run.rate.schedule ~= "constant"]],
       "or false", "spec/numbers", "a warm-up that the rate goes on from does not matter" },
+   { "lua/ftpipe/base/scaling.lua", "self.factor, self.good = 2 * self.factor, 0",
+      "self.factor = 2 * self.factor", "spec/scaling",
+      "the scale of losses grows once and never again" },
+   { "lua/ftpipe/data/choice.lua", "or rules.shortest > 0 or rules.least > 0",
+      "or rules.shortest > 0", "spec/generation", "min_new_tokens alone is not followed" },
+   { "lua/ftpipe/data/predict/generation.lua", "rules.longest = not rules.most and count(",
+      "rules.longest = count(", "spec/generation", "max_length goes before max_new_tokens" },
 }
