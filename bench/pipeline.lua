@@ -4,6 +4,7 @@
 --
 -- The ceiling is two independent single-worker runs side by side, in processes of their own. async is
 -- held against the ceiling, gpipe and 1f1b against the ceiling times their bubble bound M / (M + P - 1).
+-- Stages are cut by measured costs, as those of a recipe are; they are measured anew before the rounds.
 -- Rounds alternate; a ratio is taken within its round, since a machine's speed drifts, and the median
 -- of the rounds is printed.
 
@@ -22,15 +23,18 @@ local STEPS, WARM, ROUNDS = 12, 1, 3
 
 local model = models.open { model = name, init = "random" }
 
---- One leg of STEPS batches after a warm one; samples per second between the first and last result.
-local function measure(devices, schedule, show)
-   local plan = plans.new {
+local function plan_of(devices, schedule, profile)
+   return plans.new {
       model = model, devices = devices, batch = batch, micro_batches = micro, buckets = { source },
       lengths = { target = target }, partition = "seq", schedule = schedule, recompute = "never",
       optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM,
-      batches = STEPS + WARM,
+      batches = STEPS + WARM, profile = profile,
    }
-   local seconds, seen = peer.step_seconds(plan, STEPS, WARM)
+end
+
+--- One leg of STEPS batches after a warm one; samples per second between the first and last result.
+local function measure(devices, schedule, show)
+   local seconds, seen = peer.step_seconds(plan_of(devices, schedule, "measured"), STEPS, WARM)
    if show then
       local busy = {}
       for d, ns in ipairs(seen.timeline.busy_ns) do busy[d] = ("%.2f s"):format(ns / 1e9) end
@@ -56,6 +60,20 @@ local function measure_ceiling()
    end
    return sum
 end
+
+--- What the stages of a cut take.
+local function print_cut(schedule, profile)
+   local forwards, backwards = {}, {}
+   for s, stage in ipairs(plan_of("cpu:2", schedule, profile).blueprint:stages()) do
+      forwards[s] = ("%.1f"):format(stage.forward_ns / 1e6)
+      backwards[s] = ("%.1f"):format(stage.backward_ns / 1e6)
+   end
+   print(("%s is cut into forwards of %s ms and backwards of %s ms"):format(schedule,
+      table.concat(forwards, ", "), table.concat(backwards, ", ")))
+end
+
+print_cut("1f1b", "fresh")
+print_cut("gpipe", "measured")
 
 local alone, ceilings, speeds = {}, {}, { async = {}, gpipe = {}, ["1f1b"] = {} }
 for round = 1, ROUNDS do
