@@ -39,10 +39,10 @@ M.COLUMNS.backward = M.COLUMNS.forward
 --- Kinds of lines, in the order of the file.
 M.KINDS = { "forward", "backward", "update" }
 
---- Times to a tenth of a ns, shares to a thousandth, the rest whole: what is read is written again
--- as it was.
+--- Times to 1e-4 ns, since a scalar's may be less than one, shares to a thousandth, the rest whole:
+-- what is read is written again as it was.
 local function column_text(name, value)
-   if name:find("ns$") then return ("%.1f"):format(value) end
+   if name:find("ns$") then return ("%.4f"):format(value) end
    return (name == "spread" and "%.3f" or "%.0f"):format(value)
 end
 
