@@ -243,12 +243,13 @@ local function flags_with_value(flags)
    return takes_value
 end
 
---- The words with "--lr -1" as "--lr=-1" and "--out -" as "--out=-": argparse takes what begins
--- with "-" for a flag.
+--- The words with "--lr -1" as "--lr=-1" and "--out -" as "--out=-", and so a word with a space,
+-- which is no flag: argparse takes what begins with "-" for one.
 local function with_joined_values(argv, flags)
    local words, takes_value = {}, flags_with_value(flags)
    for i, word in ipairs(argv) do
-      if takes_value[argv[i - 1]] and (word == "-" or word:find("^%-%.?%d")) then
+      local value = word == "-" or word:find("^%-%.?%d") or word:find("^%-.*%s")
+      if value and takes_value[argv[i - 1]] then
          words[#words] = words[#words] .. "=" .. word
       else
          words[#words + 1] = word
