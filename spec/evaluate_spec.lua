@@ -109,7 +109,10 @@ describe("evaluation", function()
    end
 
    it("reads copies that training makes on the device alone", function()
-      local case = { devices = "cpu:1", stages = 6, eval_batches = 3, profile = "modelled" }
+      local case = {
+         devices = "cpu:1", stages = 6, eval_batches = 3, profile = "modelled",
+         precision = pipeline.packing(),
+      }
       local least = start(with(case, { swap = "always" })).plan.memory[1].total
       local made = start(with(case, {
          swap = "auto", devices = ("cpu:1/%dB@20MB/s"):format(math.ceil(1.2 * least)),
@@ -120,12 +123,13 @@ describe("evaluation", function()
 
    for _, case in ipairs {
       { devices = "cpu:1", stages = 6 }, { devices = "cpu:2", stages = 7, tied = false },
-      { devices = "cpu:3", stages = 7, schedule = "harmony-pp" },
+      { devices = "cpu:3", stages = 12, schedule = "harmony-pp" },
    } do
       it("reads weights that training moves: stages " .. case.stages .. " on " .. case.devices,
          function()
-            local still = start(with(case, { eval_batches = 3 }))
-            local moved = start(with(case, { eval_batches = 3, swap = "always" }))
+            local o = with(case, { eval_batches = 3, precision = pipeline.packing() })
+            local still = start(o)
+            local moved = start(with(o, { swap = "always" }))
             local text = moved.plan:evaluation_text()
             assert.matches(" L%d+%.0%.0:weights ", text)
             assert.matches(" D%d+%.%d+%.%d+:packed", text)

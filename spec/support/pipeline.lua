@@ -258,6 +258,10 @@ end
 -- products before they are added where their compiler does not join the two.
 function M.rounding() return core.engine.devices("cpu:1")[1].in_host and 1 or 10 end
 
+--- The precision of which products read packed copies of weights on the device that stands for the
+-- CPU: cards have none of f32.
+function M.packing() return core.engine.devices("cpu:1")[1].in_host and "f32" or "bf16" end
+
 --- The most that was live on each device, of all classes, is no more than was planned for it, and
 -- most of that.
 function M.assert_totals(planned, measured)
