@@ -7,9 +7,10 @@ local process = require("spec.support.process")
 local PROGRAM = core.sys.executable():match("^(.*)/") .. "/ftpipe_emu"
 
 --- How often the host waited for cards, and the part of the time that sums of gradients took.
-local function play(micro_batches, steps, devices)
-   local out, err, exit = process.shell(("EMULATED_FAIL_AT=0 '%s' spec/support/ahead_run.lua "
-      .. "%d %d %d </dev/null"):format(PROGRAM, micro_batches, steps, devices))
+local function play(micro_batches, steps, devices, slow_ms)
+   local out, err, exit = process.shell(("EMULATED_FAIL_AT=0 EMULATED_SLOW_MS=%d '%s' "
+      .. "spec/support/ahead_run.lua %d %d %d </dev/null"):format(slow_ms or 0, PROGRAM,
+      micro_batches, steps, devices))
    assert.equal(0, exit, err)
    return tonumber(err:match("(%d+) waits of the host")), tonumber(out:match("sums ([%d.]+)"))
 end
@@ -32,5 +33,9 @@ describe("a worker of a card", function()
    it("knows from the card when that computed, and not when it was told to", function()
       local _, sums = play(1, 6, 1)
       assert.is_true(sums < 0.3, sums) -- told to sum, the worker waits for all that came before
+   end)
+
+   it("has a timeline that begins with the run, however far off the card's clock is", function()
+      assert.is_number(select(2, play(2, 3, 2, 1000)))
    end)
 end)

@@ -25,7 +25,8 @@ ft_status clock_open(worker *w, ft_stream stream, ft_error *err)
 }
 
 /* Gives the n-th event of a stream in the leg, which has ended, its times. One for which nothing
- * was given has those of who submitted it; none begins before the one before it has ended. */
+ * was given has those of who submitted it; none begins before the leg, which a device's clock may
+ * be a little off from, or before the one before it has ended. */
 static ft_status note(worker *w, ft_stream stream, int64_t n, ft_error *err)
 {
     const ft_driver *driver = w->executor->driver;
@@ -38,7 +39,8 @@ static ft_status note(worker *w, ft_stream stream, int64_t n, ft_error *err)
         e->start_ns = driver->passed_ns(c->begun[i]) - w->run->start_ns;
         e->end_ns = driver->passed_ns(c->ended[i]) - w->run->start_ns;
     }
-    if (n && e->start_ns < e[-1].end_ns) e->start_ns = e[-1].end_ns;
+    int64_t least = n ? e[-1].end_ns : 0;
+    if (e->start_ns < least) e->start_ns = least;
     if (e->end_ns < e->start_ns) e->end_ns = e->start_ns;
     if (stream == FT_STREAM_COMPUTE)
         atomic_fetch_add_explicit(&w->busy_ns, e->end_ns - e->start_ns, memory_order_relaxed);

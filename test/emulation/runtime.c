@@ -61,7 +61,9 @@ static int n_contexts;
 
 /* Of programs whose callers set EMULATED_FAIL_AT: that call fails, and in the end they are told how
  * many there were, what was left open, and so on. EMULATED_NO_GRAPHS is what making a graph
- * answers. */
+ * answers, EMULATED_SLOW_MS how far behind the host's clock the cards' are. */
+static double slow_ms;
+
 static void tell(void)
 {
     fprintf(stderr,
@@ -75,9 +77,11 @@ static void tell(void)
 static __attribute__((constructor)) void read_environment(void)
 {
     const char *at = getenv("EMULATED_FAIL_AT"), *no_graphs = getenv("EMULATED_NO_GRAPHS");
+    const char *slow = getenv("EMULATED_SLOW_MS");
     if (!at || atexit(tell)) return;
     atomic_store(&emulated.fail_at, strtol(at, NULL, 10));
     if (no_graphs) atomic_store(&emulated.no_graphs, atoi(no_graphs));
+    if (slow) slow_ms = atof(slow);
 }
 
 /* -- failures ---------------------------------------------------------------------------------- */
@@ -514,7 +518,7 @@ static int event_elapsed(float *ms, cu_event from, cu_event to)
 {
     if (from->context != to->context) return OTHER_CONTEXT;
     pthread_mutex_lock(&lock);
-    *ms = (float)((double)(to->ns - from->ns) * 1e-6);
+    *ms = (float)((double)(to->ns - from->ns) * 1e-6 - slow_ms);
     pthread_mutex_unlock(&lock);
     return 0;
 }

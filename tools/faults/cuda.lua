@@ -8,4 +8,7 @@ return {
       "an update in host memory has other bits than one on the card" },
    { "cmake/FtKernels.cmake", "ft_simd(optim OFF)", "ft_simd(optim ON)", "c/optim_simd",
       "bits of an update depend on the instruction set" },
+   { "src/state/clock.c", "int64_t least = n ? e[-1].end_ns : 0;",
+      "int64_t least = n ? e[-1].end_ns : e->start_ns;", "spec/card_ahead",
+      "a run ends where a card's clock is behind the host's" },
 }
