@@ -287,54 +287,6 @@ describe("added tokens of tokenizer.json", function()
          assert.is_not.equal(NEW, tokenizer:encode("<run>" .. word)[1])
       end
    end)
-
-   it("are refused where a model normalizes text by itself", function()
-      local vocab = { { "<unk>", 0 }, { "\226\150\129a", -1 } }
-      assert.matches("in normalized text of the added token 'b' is not supported",
-         files.failure(core.data.tokenizer_json, { bytes = core.json.encode {
-            added_tokens = { { id = 2, content = "b", normalized = true } },
-            pre_tokenizer = { type = "Metaspace", replacement = "\226\150\129",
-               prepend_scheme = "always" },
-            model = { type = "Unigram", unk_id = 0, vocab = vocab },
-         } }).message)
-   end)
-end)
-
-describe("unigram from tokenizer.json", function()
-   local mark = "\226\150\129"
-   local function unigram(change)
-      local root = {
-         added_tokens = { { id = 0, content = "<pad>", special = true },
-            { id = 1, content = "</s>", special = true } },
-         pre_tokenizer = { type = "Sequence", pretokenizers = { { type = "WhitespaceSplit" },
-            { type = "Metaspace", replacement = mark, add_prefix_space = true } } },
-         model = { type = "Unigram", unk_id = 2, vocab = { { "<pad>", 0 }, { "</s>", 0 },
-            { "<unk>", 0 }, { mark .. "hello", -2.5 }, { mark, -3 }, { "h", -4 } } },
-      }
-      if change then change(root) end
-      return { bytes = core.json.encode(root) }
-   end
-
-   it("is read by sentencepiece", function()
-      local tokenizer = core.data.tokenizer_json(unigram())
-      assert.equal("unigram", tokenizer:kind())
-      assert.same({ 3, 1, 4, 5, 4, 2 }, tokenizer:encode("  hello</s> h   zz"))
-      assert.same({ 3, 1, 3, 1 }, (tokenizer:encode_pair("hello", "hello")))
-   end)
-
-   it("is refused when it is broken", function()
-      local cases = {
-         { function(root) root.model.unk_id = 9 end, "unk_id is not a piece of the 6" },
-         { function(root) root.model.vocab[4] = { "a" } end, "model.vocab%[3%] is not" },
-         { function(root)
-            root.normalizer = { type = "Precompiled", precompiled_charsmap = "*" }
-         end, "not base64 at byte 0" },
-         { function(root) root.pre_tokenizer = { type = "WhitespaceSplit" } end, "Metaspace" },
-      }
-      for _, case in ipairs(cases) do
-         assert.matches(case[2], files.failure(core.data.tokenizer_json, unigram(case[1])).message)
-      end
-   end)
 end)
 
 describe("a checkpoint's tokenizer", function()

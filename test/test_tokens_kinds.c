@@ -135,10 +135,15 @@ done:
 
 static ft_status try_kind(int kind, ft_error *err)
 {
-    const ft_slice json[] = {SLICE(wordpiece_json), SLICE(bpe_json), SLICE(unigram_json)};
-    static const char *const texts[] = {"Hello, running![MASK]", " abcd<|endoftext|>ba",
-                                        "hello!\xC3\xA9 [MASK]", "abab<|endoftext|>aab",
-                                        "ab a</s>"};
+    const ft_slice json[] = {SLICE(wordpiece_json), SLICE(bpe_json), SLICE(unigram_json),
+                             SLICE(chain_json)};
+    static const char *const texts[] = {"Hello, running![MASK]",
+                                        " abcd<|endoftext|>ba",
+                                        "hello!\xC3\xA9 [MASK]",
+                                        "abab<|endoftext|>aab",
+                                        "ab a</s>",
+                                        " \xC3\xA9 A b1.abab\xC3\xB6",
+                                        "a\xC3\xA9 </s>"};
     ft_tokenizer *tokenizer;
     if (kind == 0)
         FT_TRY(ft_tokenizer_load_wordpiece(&tokenizer, vocab_txt, sizeof vocab_txt - 1, "own",
@@ -146,6 +151,8 @@ static ft_status try_kind(int kind, ft_error *err)
     else if (kind == 1)
         FT_TRY(ft_tokenizer_load_byte_bpe(&tokenizer, SLICE(vocab_json), SLICE(merges_txt), true,
                                           "own", err));
+    else if (kind == 6)
+        FT_TRY(ft_tokenizer_load_bytes(&tokenizer, 3, true, err));
     else
         FT_TRY(ft_tokenizer_load_json(&tokenizer, json[kind - 2].bytes, json[kind - 2].size, "own",
                                       err));
@@ -161,7 +168,7 @@ static ft_status try_one(void *kind, ft_error *err)
 
 static void no_memory(void)
 {
-    for (int kind = 0; kind < 5; kind++) check_without_memory(try_one, &kind, 3);
+    for (int kind = 0; kind < 7; kind++) check_without_memory(try_one, &kind, 3);
 }
 
 int main(void)

@@ -36,6 +36,25 @@ static const char unigram_json[] =
     "\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"</s>\",0],[\"<unk>\",0],"
     "[\"\\u2581\",-2],[\"\\u2581ab\",-3.5],[\"a\",-4],[\"b\",-4]]}}";
 
+/* Every step that has no table of its own, and a template. */
+static const char chain_json[] =
+    "{\"added_tokens\":[{\"id\":0,\"content\":\"</s>\",\"special\":true},"
+    "{\"id\":6,\"content\":\"A b\",\"normalized\":true}],"
+    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Nmt\"},"
+    "{\"type\":\"NFKC\"},{\"type\":\"Lowercase\"},{\"type\":\"StripAccents\"},"
+    "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}|\\\\s\"},\"content\":\" \"},"
+    "{\"type\":\"Strip\",\"strip_right\":false},{\"type\":\"Prepend\",\"prepend\":\"a\"}]},"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},"
+    "{\"type\":\"Punctuation\",\"behavior\":\"MergedWithPrevious\"},{\"type\":\"Whitespace\"},"
+    "{\"type\":\"Split\",\"pattern\":{\"String\":\"ab\"},\"behavior\":\"Contiguous\"},"
+    "{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"first\"}]},"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\","
+    "\"single\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],"
+    "\"pair\":[{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},{\"SpecialToken\":{\"id\":\"</s>\"}}],"
+    "\"special_tokens\":{\"</s>\":{\"ids\":[0]}}},"
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"byte_fallback\":true,\"vocab\":[[\"</s>\",0],"
+    "[\"<unk>\",0],[\"\\u2581\",-2],[\"<0xC3>\",-3.5],[\"<0xA9>\",-4],[\"b\",-4]]}}";
+
 static const ft_basic_options uncased = {true, true, true};
 
 /* The bytes of a literal. */

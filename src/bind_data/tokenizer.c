@@ -90,11 +90,30 @@ static int data_byte_bpe(lua_State *L)
     return 1;
 }
 
-/*** A tokenizer of any of the three kinds, from tokenizer.json.
+/*** A tokenizer whose ids are bytes, as ByT5 has it: byte + 3, behind <pad>, </s> and <unk>.
+ * @function data.bytes
+ * @tparam table options `extra_ids` (125): sentinels behind the bytes; `strip` (true): the three
+ * take the blanks around them away
+ * @treturn tokenizer
+ * @raise invalid argument */
+static int data_bytes(lua_State *L)
+{
+    static const char *const names[] = {"extra_ids", "strip", NULL};
+    ft_error err;
+    script_options(L, 1, names);
+    int extra_ids = (int)script_opt_int(L, 1, "extra_ids", 125, 0, INT32_MAX);
+    bool strip = script_opt_bool(L, 1, "strip", true);
+    void **box = script_box_new(L, TOKENIZER);
+    if (ft_tokenizer_load_bytes((ft_tokenizer **)box, extra_ids, strip, &err) != FT_OK)
+        return script_raise(L, &err);
+    return 1;
+}
+
+/*** A unigram, WordPiece or byte-level BPE tokenizer, from tokenizer.json.
  * @function data.tokenizer_json
  * @tparam table options `bytes` of the file; its `name` ("tokenizer.json")
  * @treturn tokenizer
- * @raise malformed data; unsupported: a part that none of the three kinds has */
+ * @raise malformed data; unsupported: a part that is not executed */
 static int data_tokenizer_json(lua_State *L)
 {
     static const char *const names[] = {"bytes", "name", NULL};
@@ -142,7 +161,7 @@ static int tokenizer_reserve(lua_State *L)
 
 /* -- asking ----------------------------------------------------------------------------------- */
 
-/*** The kind: "unigram", "wordpiece" or "byte_bpe".
+/*** The kind: "unigram", "wordpiece", "byte_bpe" or "bytes".
  * @function tokenizer:kind
  * @treturn string */
 static int tokenizer_kind(lua_State *L)
@@ -277,6 +296,7 @@ void script_add_tokenizers(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"wordpiece", data_wordpiece},
                                          {"byte_bpe", data_byte_bpe},
+                                         {"bytes", data_bytes},
                                          {"tokenizer_json", data_tokenizer_json},
                                          {NULL, NULL}};
     static const luaL_Reg methods[] = {{"kind", tokenizer_kind},

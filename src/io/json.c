@@ -43,6 +43,16 @@ static int64_t count_values(const char *text, int64_t size)
     return n;
 }
 
+/* What is wrong, in words that do not need jansson's manual. */
+static const char *reason(const json_error_t *error)
+{
+    switch (json_error_code(error)) {
+    case json_error_null_character: return "a string has a NUL character (\\u0000) in it";
+    case json_error_null_byte_in_key: return "a key has a NUL character (\\u0000) in it";
+    default: return error->text;
+    }
+}
+
 ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char *name,
                         ft_error *err)
 {
@@ -58,7 +68,7 @@ ft_status ft_json_parse(json_t **out, const char *text, int64_t size, const char
     *out = json_loadb(text, (size_t)size, flags, &error);
     if (*out) return FT_OK;
     bool no_memory = json_error_code(&error) == json_error_out_of_memory;
-    ft_shown what = ft_show(error.text);
+    ft_shown what = ft_show(reason(&error));
     return ft_fail(err, no_memory ? FT_NOMEM : FT_FORMAT, "%s:%d:%d: %s", name, error.line,
                    error.column, what.text);
 }

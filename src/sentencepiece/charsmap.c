@@ -6,15 +6,18 @@
  * sentencepiece (Kudo and Richardson, EMNLP 2018), whose results these are to the byte. */
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/utf8.h"
 #include "sentencepiece/spm_file.h"
 #include "sentencepiece/sentencepiece.h"
 
 static const char mark[] = "\xE2\x96\x81"; /* U+2581 */
 enum { MARK_BYTES = sizeof mark - 1 };
 
-/* The text of the longest key that begins text[0, size), and the key's bytes; 0 bytes: there is
- * none. */
-static const char *find_key(const ft_charsmap *map, const char *text, int64_t size, int64_t *bytes)
+/* The text of the longest key that begins text[0, size), or of the shortest, and the key's bytes; 0
+ * bytes: there is none. */
+static const char *find_key(const ft_charmap *map, const char *text, int64_t size, bool shortest,
+                            int64_t *bytes)
 {
     const char *found = NULL;
     int64_t node = 0;
@@ -29,6 +32,7 @@ static const char *find_key(const ft_charsmap *map, const char *text, int64_t si
         uint32_t leaf = ft_trie_unit(map->trie, ft_trie_base(unit, node));
         found = map->texts + (leaf & ~FT_SPM_TRIE_LEAF);
         *bytes = i + 1;
+        if (shortest) break;
     }
     return found;
 }
@@ -53,11 +57,11 @@ static int64_t char_bytes(const char *text)
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
-bool ft_charsmap_apply(const ft_charsmap *map, const char *text, int64_t size, ft_bytes *out)
+bool ft_charmap_apply(const ft_charmap *map, const char *text, int64_t size, ft_bytes *out)
 {
     bool after_space = true;
     for (int64_t at = 0, step; at < size; at += step) {
-        const char *part = find_key(map, text + at, size - at, &step);
+        const char *part = find_key(map, text + at, size - at, false, &step);
         int64_t n = part ? (int64_t)strlen(part) : 0;
         if (!step) {
             part = text + at;
@@ -72,4 +76,51 @@ bool ft_charsmap_apply(const ft_charsmap *map, const char *text, int64_t size, f
     while (out->n >= MARK_BYTES && memcmp(out->data + out->n - MARK_BYTES, mark, MARK_BYTES) == 0)
         out->n -= MARK_BYTES;
     return true;
+}
+
+/* -- maps of their own ------------------------------------------------------------------------ */
+
+bool ft_charmap_copy(ft_charmap *map, const char *bytes, int64_t size)
+{
+    uint32_t trie;
+    map->bytes = ft_alloc(size);
+    if (!map->bytes) return false;
+    memcpy(map->bytes, bytes, (size_t)size);
+    memcpy(&trie, map->bytes, FT_SPM_TRIE_AT);
+    map->trie = (ft_span){(unsigned char *)map->bytes + FT_SPM_TRIE_AT, trie};
+    map->texts = map->bytes + FT_SPM_TRIE_AT + trie;
+    return true;
+}
+
+ft_status ft_charmap_new(ft_charmap **out, const char *bytes, int64_t size, ft_error *err)
+{
+    *out = NULL;
+    FT_TRY(ft_charmap_check((ft_span){(const unsigned char *)bytes, size}, err));
+    ft_charmap *map = ft_alloc(sizeof *map);
+    if (!map || !ft_charmap_copy(map, bytes, size)) {
+        ft_free(map);
+        return ft_fail(err, FT_NOMEM, "tokenizer: no memory for a character map");
+    }
+    int64_t n = size - (map->texts - map->bytes), bad = ft_utf8_check(map->texts, n);
+    *out = map;
+    if (bad < 0) return FT_OK;
+    ft_charmap_free(map);
+    *out = NULL;
+    return ft_fail(err, FT_FORMAT, "character map: texts are not UTF-8 at byte %lld",
+                   (long long)bad);
+}
+
+void ft_charmap_free(ft_charmap *map)
+{
+    if (!map) return;
+    ft_free(map->bytes);
+    ft_free(map);
+}
+
+const char *ft_charmap_shortest(const ft_charmap *map, const char *text, int64_t size)
+{
+    int64_t bytes;
+    const char *found = find_key(map, text, size, true, &bytes);
+    /* one that begins within a character stands for nothing */
+    return found && ((unsigned char)found[0] & 0xC0) == 0x80 ? NULL : found;
 }

@@ -39,7 +39,7 @@ static ft_status check_trie(ft_span units, int64_t n_texts, ft_error *err)
     return FT_OK;
 }
 
-static ft_status check_charsmap(ft_span map, ft_error *err)
+ft_status ft_charmap_check(ft_span map, ft_error *err)
 {
     if (map.size == 0) return FT_OK;
     uint32_t trie = 0;
@@ -60,7 +60,7 @@ static ft_status check_normalizer(ft_span spec, ft_error *err)
         if (!ft_field_take(&spec, &field))
             return ft_fail(err, FT_FORMAT, "sentencepiece model: malformed normalizer");
         if (field.number == FT_SPM_NORMALIZER_CHARSMAP && field.is_bytes)
-            FT_TRY(check_charsmap(field.bytes, err));
+            FT_TRY(ft_charmap_check(field.bytes, err));
     }
     return FT_OK;
 }

@@ -109,7 +109,8 @@ static int compare_pieces(const void *a, const void *b)
     const ft_scored_piece *x = a, *y = b;
     int64_t n = x->text.size < y->text.size ? x->text.size : y->text.size;
     int order = n ? memcmp(x->text.data, y->text.data, (size_t)n) : 0;
-    return order ? order : (x->text.size > y->text.size) - (x->text.size < y->text.size);
+    if (order == 0) order = (x->text.size > y->text.size) - (x->text.size < y->text.size);
+    return order ? order : x->id - y->id; /* of equal ones the last is found */
 }
 
 bool ft_piece_trie_make(ft_piece_trie *t, ft_scored_piece *pieces, int n_pieces)

@@ -19,8 +19,7 @@ struct ft_segmenter {
     float *scores; /* by id */
     int32_t unknown;
     float unknown_score; /* of one character */
-    ft_charsmap map;
-    char *map_bytes; /* what it points to */
+    ft_charmap map;
 };
 
 /* -- the best path ---------------------------------------------------------------------------- */
@@ -85,7 +84,7 @@ ft_status ft_segmenter_encode(const ft_segmenter *s, const char *text, int64_t s
 {
     ft_bytes normal = {0};
     path *paths = NULL;
-    bool fits = ft_charsmap_apply(&s->map, text, size, &normal);
+    bool fits = ft_charmap_apply(&s->map, text, size, &normal);
     if (fits && normal.n > 0) {
         paths = ft_alloc((normal.n + 1) * (int64_t)sizeof *paths);
         fits = paths;
@@ -108,7 +107,7 @@ void ft_segmenter_free(ft_segmenter *s)
     if (!s) return;
     ft_piece_trie_fini(&s->pieces);
     ft_free(s->scores);
-    ft_free(s->map_bytes);
+    ft_free(s->map.bytes);
     ft_free(s);
 }
 
@@ -199,15 +198,7 @@ static bool read_pieces(ft_segmenter *s, ft_span model, int n_pieces)
 /* A copy of the map, which ft_spm_check accepted. */
 static bool read_map(ft_segmenter *s, ft_span map)
 {
-    uint32_t size;
-    if (map.size == 0) return true;
-    s->map_bytes = ft_alloc(map.size);
-    if (!s->map_bytes) return false;
-    memcpy(s->map_bytes, map.data, (size_t)map.size);
-    memcpy(&size, s->map_bytes, FT_SPM_TRIE_AT);
-    s->map.trie = (ft_span){(unsigned char *)s->map_bytes + FT_SPM_TRIE_AT, size};
-    s->map.texts = s->map_bytes + FT_SPM_TRIE_AT + size;
-    return true;
+    return map.size == 0 || ft_charmap_copy(&s->map, (const char *)map.data, map.size);
 }
 
 ft_status ft_segmenter_new(ft_segmenter **out, const void *bytes, int64_t size, ft_error *err)

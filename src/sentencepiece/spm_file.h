@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/error.h"
+
 /* Fields of ModelProto, and of the messages in them, that are looked at. */
 enum { FT_SPM_PIECES = 1, FT_SPM_TRAINER = 2, FT_SPM_NORMALIZER = 3, FT_SPM_DENORMALIZER = 5 };
 enum { FT_SPM_PIECE_TEXT = 1, FT_SPM_PIECE_SCORE = 2, FT_SPM_PIECE_TYPE = 3 };
@@ -84,16 +86,22 @@ bool ft_piece_trie_make(ft_piece_trie *trie, ft_scored_piece *pieces, int n);
 void ft_piece_trie_fini(ft_piece_trie *trie);
 
 /* A character map to normalise with. */
-typedef struct ft_charsmap {
+struct ft_charmap {
     ft_span trie; /* empty: nothing is replaced */
     const char *texts;
-} ft_charsmap;
+    char *bytes; /* what both point to */
+};
+
+/* Checks what a search would take on trust (model_check.c). */
+ft_status ft_charmap_check(ft_span map, ft_error *err);
+/* A copy of bytes that were checked; map->bytes is for ft_free. False when out of memory. */
+bool ft_charmap_copy(struct ft_charmap *map, const char *bytes, int64_t size);
 
 struct ft_bytes;
 
 /* Appends normalised text to `out`, which is empty (charsmap.c); text is UTF-8. False when out of
  * memory. */
-bool ft_charsmap_apply(const ft_charsmap *map, const char *text, int64_t size,
-                       struct ft_bytes *out);
+bool ft_charmap_apply(const struct ft_charmap *map, const char *text, int64_t size,
+                      struct ft_bytes *out);
 
 #endif

@@ -151,10 +151,11 @@ static ft_status encode_words(encoding *e, const char *text, int64_t size, ft_er
     return FT_OK;
 }
 
-static ft_status byte_bpe_encode(const void *model, const char *text, int64_t size, ft_ids *ids,
-                                 ft_error *err)
+static ft_status byte_bpe_encode(const void *model, ft_stretch stretch, ft_ids *ids, ft_error *err)
 {
     const byte_bpe *b = model;
+    const char *text = stretch.bytes;
+    int64_t size = stretch.size;
     ft_bytes spaced = {0};
     if (b->prefix_space && text[0] != ' ') {
         if (!ft_bytes_add(&spaced, " ", 1) || !ft_bytes_add(&spaced, text, size)) {

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "chain/chain.h"
 #include "sentencepiece/sentencepiece.h"
 #include "tokens/tokens.h"
 
@@ -112,18 +113,21 @@ typedef struct ft_tokenizer_kind_row {
     int (*size)(const void *model);
     const char *(*piece)(const void *model, int32_t id);                 /* id is in [0, size) */
     int32_t (*find)(const void *model, const char *piece, int64_t size); /* its id, or FT_NO_ID */
-    /* Appends text as it is before it is cut; NULL: it stays as it is. False when out of memory. */
-    bool (*normalize)(const void *model, const char *text, int64_t size, ft_bytes *out);
+    /* Appends text as it is before it is cut, to an empty `out`; *head is that of the result. NULL:
+     * it stays as it is. */
+    ft_status (*normalize)(const void *model, ft_stretch text, ft_bytes *out, int64_t *head,
+                           ft_error *err);
+    bool encodes_normalized; /* encode takes what normalize gave; else it normalizes by itself */
     /* Ids of valid UTF-8 text that holds no special tokens. */
-    ft_status (*encode)(const void *model, const char *text, int64_t size, ft_ids *ids,
-                        ft_error *err);
+    ft_status (*encode)(const void *model, ft_stretch text, ft_ids *ids, ft_error *err);
     /* Appends the text of n > 0 ids that are not special. */
     ft_status (*decode)(const void *model, const int32_t *ids, int64_t n, ft_bytes *text,
                         ft_error *err);
     void (*free)(void *model); /* NULL is accepted */
 } ft_tokenizer_kind_row;
 
-extern const ft_tokenizer_kind_row ft_kind_unigram, ft_kind_wordpiece, ft_kind_byte_bpe;
+extern const ft_tokenizer_kind_row ft_kind_unigram, ft_kind_unigram_json, ft_kind_wordpiece,
+    ft_kind_byte_bpe, ft_kind_bytes;
 
 /* Puts a tokenizer together. Takes over model and specials, also when it fails. */
 ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind, void *model,
@@ -147,10 +151,38 @@ ft_status ft_unigram_new(void **out, const void *bytes, int64_t size, ft_error *
 
 struct json_t;
 
-/* Appends the sentencepiece model that says the same as the Unigram tokenizer.json `root`; the
- * special tokens become control pieces. FT_UNSUPPORTED names a part that no such model has. */
-ft_status ft_unigram_write(ft_bytes *out, const struct json_t *root, const ft_specials *specials,
-                           const char *name, ft_error *err);
+/* Special tokens of unigram models; ends with a NULL name. */
+extern const ft_special_name ft_unigram_specials[];
+
+/* What a Unigram tokenizer.json says, executed as the library `tokenizers` does (unigram_json.c).
+ * FT_UNSUPPORTED names a part that is not executed. The model is for ft_kind_unigram_json.free. */
+ft_status ft_unigram_json_new(void **out, const struct json_t *root, const char *name,
+                              ft_error *err);
+
+/* -- what is put around texts (template.c) ---------------------------------------------------- */
+
+enum { FT_TEMPLATE_ITEMS = 32, FT_TEMPLATE_A = -2, FT_TEMPLATE_B = -3 };
+
+/* Texts and ids, in order. */
+typedef struct ft_template {
+    struct {
+        int32_t id; /* or FT_TEMPLATE_A, FT_TEMPLATE_B for a text */
+        int32_t segment;
+    } items[FT_TEMPLATE_ITEMS];
+    int n;
+} ft_template;
+
+/* A text alone, and a pair. */
+typedef struct ft_templates {
+    ft_template single, pair;
+} ft_templates;
+
+/* From the post_processor of a tokenizer.json, of n ids: single.n is 0 where it is no template, and
+ * the kind's own form counts. FT_UNSUPPORTED and FT_FORMAT name the part. */
+ft_status ft_templates_read(ft_templates *out, const struct json_t *processor, int n,
+                            const char *name, ft_error *err);
+/* From now on texts are put together so. */
+void ft_tokenizer_set_templates(ft_tokenizer *tokenizer, const ft_templates *templates);
 
 /* -- WordPiece (wordpiece.c, basic.c) --------------------------------------------------------- */
 

@@ -94,29 +94,6 @@ static int64_t step_back(const char *text, int64_t at)
     return at;
 }
 
-static bool is_blank(int32_t c)
-{
-    utf8proc_category_t category = utf8proc_category(c);
-    return (c >= 9 && c <= 13) || c == 0x85 || category == UTF8PROC_CATEGORY_ZS ||
-           category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
-}
-
-/* \w of Unicode's regular expressions (UTS #18, annex C): letters, marks, digits, connectors and
- * joiners; of other signs letters in circles and squares. */
-static bool is_word(int32_t c)
-{
-    static const int32_t enclosed[][2] = {
-        {0x200C, 0x200D},   {0x24B6, 0x24E9},   {0x1F130, 0x1F149},
-        {0x1F150, 0x1F169}, {0x1F170, 0x1F189},
-    };
-    utf8proc_category_t category = utf8proc_category(c);
-    if (category == UTF8PROC_CATEGORY_NO) return false;
-    if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC) return true;
-    for (size_t i = 0; i < sizeof enclosed / sizeof *enclosed; i++)
-        if (c >= enclosed[i][0] && c <= enclosed[i][1]) return true;
-    return false;
-}
-
 /* The token whose text these n bytes are, in its own letters before any case, or FT_NO_ID. */
 static int32_t find_text(const ft_specials *specials, const char *text, int64_t n)
 {
@@ -146,8 +123,8 @@ static bool is_inside(const ft_specials *specials, ft_match match, const char *t
 {
     if (!(specials->flags[match.id] & FT_SPECIAL_WORD)) return false;
     int64_t from = match.from, to = match.to;
-    return (from > 0 && is_word(char_at(text, size, step_back(text, from)))) ||
-           is_word(char_at(text, size, to));
+    return (from > 0 && ft_char_is_word(char_at(text, size, step_back(text, from)))) ||
+           ft_char_is_word(char_at(text, size, to));
 }
 
 /* With the blanks that the token takes away, back to `from` at most. */
@@ -157,14 +134,14 @@ static ft_match widen(const ft_specials *specials, ft_match match, const char *t
     int flags = specials->flags[match.id];
     while (flags & FT_SPECIAL_STRIP_LEFT && match.from > from) {
         int64_t before = step_back(text, match.from);
-        if (!is_blank(char_at(text, size, before))) break;
+        if (!ft_char_is_blank(char_at(text, size, before))) break;
         match.from = before;
     }
     while (flags & FT_SPECIAL_STRIP_RIGHT && match.to < size) {
         utf8proc_int32_t c;
         int64_t n =
             utf8proc_iterate((const utf8proc_uint8_t *)text + match.to, size - match.to, &c);
-        if (n <= 0 || !is_blank(c)) break;
+        if (n <= 0 || !ft_char_is_blank(c)) break;
         match.to += n;
     }
     return match;

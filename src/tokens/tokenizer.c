@@ -25,16 +25,17 @@ struct ft_tokenizer {
     int size;
     int n_reserved;           /* ids below this one that have no piece are no text */
     int32_t by_role[N_ROLES]; /* what a file said; else FT_NO_ID */
+    ft_templates templates;   /* single.n 0: the kind's form */
 };
 
 /* Appends text as the kind normalizes it. */
-static ft_status normalize(const ft_tokenizer *tokenizer, ft_slice text, ft_bytes *out,
-                           ft_error *err)
+static ft_status normalize(const ft_tokenizer *tokenizer, ft_stretch text, ft_bytes *out,
+                           int64_t *head, ft_error *err)
 {
     const ft_tokenizer_kind_row *kind = tokenizer->kind;
-    bool fits = kind->normalize ? kind->normalize(tokenizer->model, text.bytes, text.size, out)
-                                : ft_bytes_add(out, text.bytes, text.size);
-    return fits ? FT_OK : ft_bytes_no_memory(out, err);
+    *head = text.head;
+    if (kind->normalize) return kind->normalize(tokenizer->model, text, out, head, err);
+    return ft_bytes_add(out, text.bytes, text.size) ? FT_OK : ft_bytes_no_memory(out, err);
 }
 
 /* Enters the special tokens that are matched in normalized text. */
@@ -47,7 +48,8 @@ static ft_status add_normalized(ft_tokenizer *tokenizer, ft_error *err)
         ft_piece piece = ft_specials_get(all, id);
         if (!piece.text || !(all->flags[id] & FT_SPECIAL_NORMALIZED)) continue;
         text.n = 0;
-        FT_GO(normalize(tokenizer, (ft_slice){piece.text, piece.size}, &text, err));
+        ft_stretch whole = {piece.text, piece.size, 0};
+        FT_GO(normalize(tokenizer, whole, &text, &(int64_t){0}, err));
         int flags = all->flags[id] & ~FT_SPECIAL_NORMALIZED;
         if (text.n > 0)
             FT_GO(ft_specials_add(&tokenizer->normalized, text.data, text.n, id, flags, err));
@@ -201,17 +203,17 @@ ft_status ft_tokens_check(const char *text, int64_t size, ft_error *err)
 }
 
 /* Appends the ids of a stretch of text. */
-typedef ft_status encode_fn(ft_ids *list, const ft_tokenizer *tokenizer, ft_slice text,
+typedef ft_status encode_fn(ft_ids *list, const ft_tokenizer *tokenizer, ft_stretch text,
                             ft_error *err);
 
 /* Appends the ids of special tokens, and of the stretches between them. */
 static ft_status encode_around(ft_ids *list, const ft_tokenizer *tokenizer,
-                               const ft_specials *specials, ft_slice text, encode_fn *encode,
+                               const ft_specials *specials, ft_stretch text, encode_fn *encode,
                                ft_error *err)
 {
     for (int64_t from = 0; from < text.size;) {
         ft_match special = ft_specials_find(specials, text.bytes, text.size, from);
-        ft_slice stretch = {text.bytes + from, special.from - from};
+        ft_stretch stretch = ft_stretch_part(text, from, special.from);
         if (stretch.size > 0) FT_TRY(encode(list, tokenizer, stretch, err));
         if (special.id != FT_NO_ID && !ft_ids_add(list, &special.id, 1))
             return ft_ids_no_memory(list, err);
@@ -220,22 +222,25 @@ static ft_status encode_around(ft_ids *list, const ft_tokenizer *tokenizer,
     return FT_OK;
 }
 
-static ft_status encode_pieces(ft_ids *list, const ft_tokenizer *tokenizer, ft_slice text,
+static ft_status encode_pieces(ft_ids *list, const ft_tokenizer *tokenizer, ft_stretch text,
                                ft_error *err)
 {
-    return tokenizer->kind->encode(tokenizer->model, text.bytes, text.size, list, err);
+    return tokenizer->kind->encode(tokenizer->model, text, list, err);
 }
 
 /* A stretch in which special tokens may still be found once it is normalized. */
-static ft_status encode_stretch(ft_ids *list, const ft_tokenizer *tokenizer, ft_slice text,
+static ft_status encode_stretch(ft_ids *list, const ft_tokenizer *tokenizer, ft_stretch text,
                                 ft_error *err)
 {
-    if (tokenizer->normalized.texts.n == 0) return encode_pieces(list, tokenizer, text, err);
+    bool looks = tokenizer->normalized.texts.n > 0;
+    if (!looks && !tokenizer->kind->encodes_normalized)
+        return encode_pieces(list, tokenizer, text, err);
     ft_bytes plain = {0};
-    ft_status status = normalize(tokenizer, text, &plain, err);
+    int64_t head;
+    ft_status status = normalize(tokenizer, text, &plain, &head, err);
     if (status == FT_OK)
         status = encode_around(list, tokenizer, &tokenizer->normalized,
-                               (ft_slice){plain.data, plain.n}, encode_pieces, err);
+                               (ft_stretch){plain.data, plain.n, head}, encode_pieces, err);
     ft_free(plain.data);
     return status;
 }
@@ -244,7 +249,9 @@ static ft_status encode_into(ft_ids *list, const ft_tokenizer *tokenizer, const 
                              int64_t size, ft_error *err)
 {
     FT_TRY(ft_tokens_check(text, size, err));
-    return encode_around(list, tokenizer, &tokenizer->specials, (ft_slice){text, size},
+    int64_t head = 0;
+    while (head < size && (head == 0 || ((unsigned char)text[head] & 0xC0) == 0x80)) head++;
+    return encode_around(list, tokenizer, &tokenizer->specials, (ft_stretch){text, size, head},
                          encode_stretch, err);
 }
 
@@ -276,37 +283,73 @@ static ft_status add_special(ft_ids *list, const ft_tokenizer *tokenizer, const 
     return ft_ids_add(list, &id, 1) ? FT_OK : ft_ids_no_memory(list, err);
 }
 
-/* Appends the pair; *second is where its second segment begins. */
-static ft_status encode_pair_into(ft_ids *list, int64_t *second, const ft_tokenizer *tokenizer,
-                                  ft_slice a, const ft_slice *b, ft_error *err)
+void ft_tokenizer_set_templates(ft_tokenizer *tokenizer, const ft_templates *templates)
+{
+    tokenizer->templates = *templates;
+}
+
+/* Fills the segments of what was appended last. */
+static ft_status mark_segment(ft_ids *segments, const ft_ids *list, int32_t segment, ft_error *err)
+{
+    while (segments->n < list->n)
+        if (!ft_ids_add(segments, &segment, 1)) return ft_ids_no_memory(list, err);
+    return FT_OK;
+}
+
+/* Appends what a template says. */
+static ft_status encode_template(ft_ids *list, ft_ids *segments, const ft_tokenizer *tokenizer,
+                                 const ft_template *form, ft_slice a, const ft_slice *b,
+                                 ft_error *err)
+{
+    for (int i = 0; i < form->n; i++) {
+        int32_t id = form->items[i].id;
+        ft_slice text = id == FT_TEMPLATE_B ? *b : a;
+        if (id < 0)
+            FT_TRY(encode_into(list, tokenizer, text.bytes, text.size, err));
+        else if (!ft_ids_add(list, &id, 1))
+            return ft_ids_no_memory(list, err);
+        FT_TRY(mark_segment(segments, list, form->items[i].segment, err));
+    }
+    return FT_OK;
+}
+
+/* Appends the pair in the kind's own form. */
+static ft_status encode_form(ft_ids *list, ft_ids *segments, const ft_tokenizer *tokenizer,
+                             ft_slice a, const ft_slice *b, ft_error *err)
 {
     const ft_pair_form *form = &tokenizer->kind->pair;
     FT_TRY(add_special(list, tokenizer, form->first, err));
     FT_TRY(encode_into(list, tokenizer, a.bytes, a.size, err));
     FT_TRY(add_special(list, tokenizer, form->between, err));
-    *second = list->n;
+    FT_TRY(mark_segment(segments, list, 0, err));
     if (!b) return FT_OK;
     FT_TRY(encode_into(list, tokenizer, b->bytes, b->size, err));
-    return add_special(list, tokenizer, form->last, err);
+    FT_TRY(add_special(list, tokenizer, form->last, err));
+    return mark_segment(segments, list, form->second_segment, err);
 }
 
 ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, ft_slice a, const ft_slice *b,
                                    int32_t **ids, int32_t **segments, int64_t *n, ft_error *err)
 {
-    ft_ids list = {0};
-    int64_t second = 0;
+    const ft_template *form = b ? &tokenizer->templates.pair : &tokenizer->templates.single;
+    ft_ids list = {0}, marks = {0};
     ft_status status = FT_OK;
     *ids = *segments = NULL;
     *n = 0;
-    if (!ft_ids_add(&list, NULL, 0)) return ft_ids_no_memory(&list, err);
-    FT_GO(encode_pair_into(&list, &second, tokenizer, a, b, err));
-    *segments = ft_alloc(list.n * (int64_t)sizeof **segments);
-    if (!*segments) FT_GO(ft_ids_no_memory(&list, err));
-    for (int64_t i = second; i < list.n; i++) (*segments)[i] = tokenizer->kind->pair.second_segment;
+    if (!ft_ids_add(&list, NULL, 0) || !ft_ids_add(&marks, NULL, 0))
+        FT_GO(ft_ids_no_memory(&list, err));
+    if (form->n > 0)
+        FT_GO(encode_template(&list, &marks, tokenizer, form, a, b, err));
+    else
+        FT_GO(encode_form(&list, &marks, tokenizer, a, b, err));
     *ids = list.data;
+    *segments = marks.data;
     *n = list.n;
 done:
-    if (status != FT_OK) ft_free(list.data);
+    if (status != FT_OK) {
+        ft_free(list.data);
+        ft_free(marks.data);
+    }
     return status;
 }
 

@@ -199,7 +199,7 @@ done:
 
 /* -- tokenizer.json: special tokens ----------------------------------------------------------- */
 
-static ft_status add_token(reader *r, const json_t *token, bool normalizes, ft_error *err)
+static ft_status add_token(reader *r, const json_t *token, ft_error *err)
 {
     static const struct {
         const char *key;
@@ -214,20 +214,17 @@ static ft_status add_token(reader *r, const json_t *token, bool normalizes, ft_e
     int flags = 0;
     if (!text) return ft_fail(err, FT_FORMAT, "%s: an added token has no content", r->name);
     FT_TRY(read_id(r, json_object_get(token, "id"), text, &id, err));
-    if (normalizes && flag_of(token, "normalized", false))
-        return unsupported(r, "matching in normalized text of the added token", text, err);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (flag_of(token, keys[i].key, false)) flags |= keys[i].flag;
     ft_status status = ft_specials_add(&r->specials, text, (int64_t)strlen(text), id, flags, err);
     return at(r, "added token", status, err);
 }
 
-/* normalizes: the model changes text itself, so that no token can be found in what it makes. */
-static ft_status read_added(reader *r, bool normalizes, ft_error *err)
+static ft_status read_added(reader *r, ft_error *err)
 {
     const json_t *list = json_object_get(r->root, "added_tokens");
     for (size_t i = 0; i < json_array_size(list); i++)
-        FT_TRY(add_token(r, json_array_get(list, i), normalizes, err));
+        FT_TRY(add_token(r, json_array_get(list, i), err));
     return FT_OK;
 }
 
@@ -258,7 +255,7 @@ static ft_status json_wordpiece(reader *r, void **model, ft_error *err)
     if (!options.prefix) options.prefix = "##";
     FT_TRY(read_vocabulary(r, json_object_get(r->model, "vocab"), err));
     FT_TRY(ft_vocabulary_check(&r->vocabulary, r->name, err));
-    FT_TRY(read_added(r, false, err));
+    FT_TRY(read_added(r, err));
     return ft_wordpiece_new(model, &r->vocabulary, &options, r->name, err);
 }
 
@@ -288,7 +285,7 @@ static ft_status json_byte_bpe(reader *r, void **model, ft_error *err)
     }
     FT_TRY(read_vocabulary(r, json_object_get(r->model, "vocab"), err));
     FT_TRY(read_merge_list(r, json_object_get(r->model, "merges"), err));
-    FT_TRY(read_added(r, false, err));
+    FT_TRY(read_added(r, err));
     FT_TRY(ft_vocabulary_check(&r->vocabulary, r->name, err));
     return ft_byte_bpe_new(model, &r->vocabulary, &r->merges,
                            flag_of(cutter, "add_prefix_space", true), err);
@@ -298,14 +295,8 @@ static ft_status json_byte_bpe(reader *r, void **model, ft_error *err)
 
 static ft_status json_unigram(reader *r, void **model, ft_error *err)
 {
-    ft_bytes bytes = {0};
-    ft_status status = FT_OK;
-    FT_TRY(read_added(r, true, err));
-    FT_GO(ft_unigram_write(&bytes, r->root, &r->specials, r->name, err));
-    status = at(r, "unigram", ft_unigram_new(model, bytes.data, bytes.n, err), err);
-done:
-    ft_free(bytes.data);
-    return status;
+    FT_TRY(read_added(r, err));
+    return ft_unigram_json_new(model, r->root, r->name, err);
 }
 
 /* -- tokenizer.json --------------------------------------------------------------------------- */
@@ -319,7 +310,7 @@ typedef struct model_row {
 static const model_row models[] = {
     {"WordPiece", &ft_kind_wordpiece, json_wordpiece},
     {"BPE", &ft_kind_byte_bpe, json_byte_bpe},
-    {"Unigram", &ft_kind_unigram, json_unigram},
+    {"Unigram", &ft_kind_unigram_json, json_unigram},
 };
 
 /* The row of the model; older files have no type, and are told by what they hold. */
@@ -345,7 +336,17 @@ static ft_status load_root(ft_tokenizer **out, reader *r, ft_error *err)
     if (!row) return unsupported(r, "model", type_of(r->model), err);
     FT_TRY(row->read(r, &model, err));
     ft_status status = ft_tokenizer_new(out, row->kind, model, &r->specials, err);
-    return at(r, "vocabulary", status, err);
+    FT_TRY(at(r, "vocabulary", status, err));
+    ft_templates templates;
+    status = ft_templates_read(&templates, json_object_get(r->root, "post_processor"),
+                               ft_tokenizer_size(*out), r->name, err);
+    if (status == FT_OK) {
+        ft_tokenizer_set_templates(*out, &templates);
+        return FT_OK;
+    }
+    ft_tokenizer_free(*out);
+    *out = NULL;
+    return status;
 }
 
 ft_status ft_tokenizer_load_json(ft_tokenizer **out, const char *json, int64_t size,

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "sentencepiece/lists.h"
 
-/* Text into ids and back, by one of three rules: sentencepiece (T5), WordPiece (BERT), byte-level
- * BPE (GPT-2). What is done with a tokenizer does not depend on which it is; all of it is
- * thread-safe. `name` is for messages: the file that the bytes came from. */
+/* Text into ids and back, by one of four rules: unigram pieces (T5), WordPiece (BERT), byte-level
+ * BPE (GPT-2), bytes (ByT5). What is done with a tokenizer does not depend on which it is; all of
+ * it is thread-safe. `name` is for messages: the file that the bytes came from. */
 typedef struct ft_tokenizer ft_tokenizer;
 
 /* Bytes of somebody else: of a text, of a file. */
@@ -40,7 +40,12 @@ ft_status ft_tokenizer_load_wordpiece(ft_tokenizer **out, const char *vocab, int
  * not begin with one (GPT-2 itself does not). FT_FORMAT names the line that is wrong. */
 ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, ft_slice vocab, ft_slice merges,
                                      bool prefix_space, const char *name, ft_error *err);
-/* Any of the three from tokenizer.json. FT_UNSUPPORTED names the part that has another rule. */
+/* Bytes, from id 3 on, behind <pad>, </s> and <unk>; then `extra_ids` sentinels <extra_id_0> ...
+ * upwards. strip: the three take the blanks around them away. */
+ft_status ft_tokenizer_load_bytes(ft_tokenizer **out, int extra_ids, bool strip, ft_error *err);
+/* Any of the first three from tokenizer.json, whose post-processor, if it is a template, says what
+ * ft_tokenizer_encode_pair puts around texts. FT_UNSUPPORTED names the part that has another rule.
+ */
 ft_status ft_tokenizer_load_json(ft_tokenizer **out, const char *json, int64_t size,
                                  const char *name, ft_error *err);
 /* Adds what old checkpoints keep in files beside these: added_tokens.json and
@@ -51,7 +56,7 @@ ft_status ft_tokenizer_add_files(ft_tokenizer *tokenizer, ft_slice added, ft_sli
 /* NULL is accepted. */
 void ft_tokenizer_free(ft_tokenizer *tokenizer);
 
-/* "unigram", "wordpiece" or "byte_bpe". */
+/* "unigram", "wordpiece", "byte_bpe" or "bytes". */
 const char *ft_tokenizer_kind(const ft_tokenizer *tokenizer);
 /* The number of ids; they are 0 to size - 1. */
 int ft_tokenizer_size(const ft_tokenizer *tokenizer);
@@ -72,8 +77,9 @@ ft_status ft_tokenizer_encode(const ft_tokenizer *tokenizer, const char *text, i
                               int32_t **ids, int64_t *n, ft_error *err);
 
 /* Two texts as the models take them, and the segment (0, 1) of each id, to ft_free both:
- * WordPiece [CLS] a [SEP] b [SEP], sentencepiece a </s> b </s> (segments 0), BPE a b (segments 0).
- * Without b (NULL): [CLS] a [SEP], a </s>, a. FT_NOT_FOUND when the vocabulary lacks such a token.
+ * WordPiece [CLS] a [SEP] b [SEP], unigram and bytes a </s> b </s> (segments 0), BPE a b (segments
+ * 0). Without b (NULL): [CLS] a [SEP], a </s>, a. FT_NOT_FOUND when the vocabulary lacks such a
+ * token.
  */
 ft_status ft_tokenizer_encode_pair(const ft_tokenizer *tokenizer, ft_slice a, const ft_slice *b,
                                    int32_t **ids, int32_t **segments, int64_t *n, ft_error *err);

@@ -17,7 +17,7 @@ enum {
 
 static const char space_mark[] = "\xE2\x96\x81"; /* U+2581, which stands for a space in pieces */
 
-static const ft_special_name special_names[] = {
+const ft_special_name ft_unigram_specials[] = {
     {"pad", {"<pad>", "[PAD]"}}, {"eos", {"</s>"}},  {"unk", {"<unk>"}},   {"bos", {"<s>"}},
     {"cls", {"[CLS]"}},          {"sep", {"[SEP]"}}, {"mask", {"[MASK]"}}, {NULL, {NULL}},
 };
@@ -47,12 +47,11 @@ static bool append_ids(void *context, const int *ids, int64_t n)
     return ft_ids_add(context, ids, n);
 }
 
-static ft_status unigram_encode(const void *model, const char *text, int64_t size, ft_ids *ids,
-                                ft_error *err)
+static ft_status unigram_encode(const void *model, ft_stretch text, ft_ids *ids, ft_error *err)
 {
     const unigram *u = model;
-    if (u->segmenter) return ft_segmenter_encode(u->segmenter, text, size, ids, err);
-    return ft_spm_encode(u->spm, text, size, append_ids, ids, err);
+    if (u->segmenter) return ft_segmenter_encode(u->segmenter, text.bytes, text.size, ids, err);
+    return ft_spm_encode(u->spm, text.bytes, text.size, append_ids, ids, err);
 }
 
 static bool append_bytes(void *context, const char *bytes, int64_t n)
@@ -83,7 +82,7 @@ static void unigram_free(void *model)
 const ft_tokenizer_kind_row ft_kind_unigram = {
     .name = "unigram",
     .pair = {NULL, "eos", "eos", 0},
-    .specials = special_names,
+    .specials = ft_unigram_specials,
     .separator = "",
     .size = unigram_size,
     .piece = unigram_piece,
@@ -115,7 +114,7 @@ done:
 
 static ft_status add_special_pieces(ft_specials *specials, const ft_spm *spm, ft_error *err)
 {
-    for (const ft_special_name *row = special_names; row->name; row++)
+    for (const ft_special_name *row = ft_unigram_specials; row->name; row++)
         for (int i = 0; i < 3 && row->texts[i]; i++) {
             int64_t size = (int64_t)strlen(row->texts[i]);
             int32_t id = ft_spm_find(spm, row->texts[i], size);

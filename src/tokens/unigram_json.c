@@ -1,195 +1,212 @@
-/* tokens/unigram_json.c - a sentencepiece model out of a Unigram tokenizer.json.
+/* tokens/unigram_json.c - a Unigram tokenizer.json, executed as the library `tokenizers` does it.
  *
- * The JSON holds what the model was made from: pieces with scores, and the table of characters that
- * its normaliser replaces, in base64. It is written as a protobuf ModelProto, 1 pieces {1 piece,
- * 2 score, 3 type}, 2 trainer_spec {3 model_type}, 3 normalizer_spec {2 precompiled_charsmap,
- * 4 remove_extra_whitespaces}, and read by the library like any other model. */
+ * That is not what sentencepiece makes of the model that such a file was converted from: characters
+ * are replaced by the cluster, words are segmented one by one, and sums are rounded differently.
+ * The chain changes and cuts text (room chain), the lattice finds the pieces of a part. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tokens/internal.h"
 #include "io/io.h"
+#include "tokens/internal.h"
 
-enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3 };
-enum { VARINT = 0, BYTES = 2, FIXED32 = 5 };
+static const char space_mark[] = "\xE2\x96\x81"; /* U+2581, which stands for a space in pieces */
+enum { MARK_BYTES = sizeof space_mark - 1 };
 
-/* -- protobuf --------------------------------------------------------------------------------- */
+typedef struct unigram {
+    ft_vocabulary pieces;
+    ft_lattice *lattice;
+    ft_chain *chain;
+    bool byte_fallback;
+} unigram;
 
-static bool put_varint(ft_bytes *out, uint64_t value)
+static int unigram_size(const void *model)
 {
-    char bytes[10];
-    int n = 0;
-    for (; value >= 0x80; value >>= 7) bytes[n++] = (char)(value | 0x80);
-    bytes[n++] = (char)value;
-    return ft_bytes_add(out, bytes, n);
+    return ((const unigram *)model)->pieces.n;
 }
 
-static bool put_number(ft_bytes *out, unsigned field, uint64_t value)
+static const char *unigram_piece(const void *model, int32_t id)
 {
-    return put_varint(out, field << 3 | VARINT) && put_varint(out, value);
+    return ((const unigram *)model)->pieces.pieces[id].text;
 }
 
-static bool put_bytes(ft_bytes *out, unsigned field, const char *bytes, int64_t n)
+static int32_t unigram_find(const void *model, const char *piece, int64_t size)
 {
-    return put_varint(out, field << 3 | BYTES) && put_varint(out, (uint64_t)n) &&
-           ft_bytes_add(out, bytes, n);
+    return ft_vocabulary_find(&((const unigram *)model)->pieces, piece, size);
 }
 
-static bool put_piece(ft_bytes *out, const char *piece, float score, int type)
+static ft_status unigram_normalize(const void *model, ft_stretch text, ft_bytes *out, int64_t *head,
+                                   ft_error *err)
 {
-    ft_bytes message = {0};
-    bool fits = put_bytes(&message, 1, piece, (int64_t)strlen(piece)) &&
-                put_varint(&message, 2 << 3 | FIXED32) &&
-                ft_bytes_add(&message, (const char *)&score, sizeof score) &&
-                put_number(&message, 3, (uint64_t)type) &&
-                put_bytes(out, 1, message.data, message.n);
-    ft_free(message.data);
-    return fits;
+    return ft_chain_normalize(((const unigram *)model)->chain, text, out, head, err);
 }
 
-/* -- parts ------------------------------------------------------------------------------------ */
+typedef struct encoding {
+    const ft_lattice *lattice;
+    ft_lattice_space space;
+    ft_ids *ids;
+} encoding;
 
-static int base64_value(char c)
+static ft_status encode_part(void *context, const char *part, int64_t size, ft_error *err)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
+    encoding *e = context;
+    return ft_lattice_encode(e->lattice, part, size, &e->space, e->ids, err);
 }
 
-static ft_status put_base64(ft_bytes *out, const char *text, const char *name, ft_error *err)
+static ft_status unigram_encode(const void *model, ft_stretch text, ft_ids *ids, ft_error *err)
 {
-    uint32_t bits = 0;
-    int n_bits = 0;
-    for (const char *p = text; *p && *p != '='; p++) {
-        int value = base64_value(*p);
-        if (value < 0)
-            return ft_fail(err, FT_FORMAT, "%s: precompiled_charsmap is not base64 at byte %lld",
-                           name, (long long)(p - text));
-        bits = bits << 6 | (uint32_t)value;
-        n_bits += 6;
-        if (n_bits < 8) continue;
-        n_bits -= 8;
-        char byte = (char)(bits >> n_bits);
-        if (!ft_bytes_add(out, &byte, 1)) return ft_bytes_no_memory(out, err);
-    }
-    return FT_OK;
+    const unigram *u = model;
+    encoding e = {.lattice = u->lattice, .ids = ids};
+    ft_status status = ft_chain_cut(u->chain, text, encode_part, &e, err);
+    ft_free(e.space.data);
+    return status;
 }
 
-/* What the chain of normalizer and pre-tokenizer comes to. */
-typedef struct unigram_chain {
-    const char *charsmap; /* base64, or NULL */
-    bool collapse;        /* runs of spaces become one, outer ones go */
-    bool marks;           /* spaces become U+2581, one more in front */
-} unigram_chain;
-
-static const char *text_of(const json_t *part, const char *key)
+/* The byte that a piece <0xE2> stands for, or -1. */
+static int byte_of(const unigram *u, ft_piece piece)
 {
-    const char *text = json_string_value(json_object_get(part, key));
-    return text ? text : "";
+    unsigned byte;
+    char end;
+    bool form = u->byte_fallback && piece.size == 6 && piece.text[0] == '<';
+    return form && sscanf(piece.text, "<0x%2X%c", &byte, &end) == 2 && end == '>' ? (int)byte : -1;
 }
 
-/* Whether a Replace part is the one that collapses spaces. */
-static bool is_collapse(const json_t *part)
+/* Marks are spaces, but for those of the first piece of all. */
+static ft_status unigram_decode(const void *model, const int32_t *ids, int64_t n, ft_bytes *text,
+                                ft_error *err)
 {
-    const json_t *pattern = json_object_get(part, "pattern");
-    const char *content = text_of(part, "content");
-    return strcmp(text_of(pattern, "Regex"), " {2,}") == 0 &&
-           (strcmp(content, " ") == 0 || strcmp(content, "\xE2\x96\x81") == 0);
-}
-
-/* Whether a Metaspace part puts a mark before every stretch of text. */
-static bool is_metaspace(const json_t *part)
-{
-    const char *scheme = text_of(part, "prepend_scheme");
-    const json_t *prefix = json_object_get(part, "add_prefix_space");
-    return strcmp(text_of(part, "replacement"), "\xE2\x96\x81") == 0 &&
-           (strcmp(scheme, "always") == 0 || (!*scheme && !json_is_false(prefix)));
-}
-
-static ft_status add_part(unigram_chain *chain, const json_t *part, const char *name, ft_error *err)
-{
-    const char *type = text_of(part, "type");
-    if (strcmp(type, "Sequence") == 0) {
-        const json_t *list = json_object_get(part, "normalizers");
-        if (!list) list = json_object_get(part, "pretokenizers");
-        for (size_t i = 0; i < json_array_size(list); i++) {
-            const json_t *inner = json_array_get(list, i);
-            if (strcmp(text_of(inner, "type"), "Sequence") == 0)
-                return ft_fail(err, FT_UNSUPPORTED, "%s: a Sequence in a Sequence is not supported",
-                               name);
-            FT_TRY(add_part(chain, inner, name, err));
+    const unigram *u = model;
+    bool begins = text->n == 0;
+    for (int64_t i = 0; i < n; i++) {
+        ft_piece piece = u->pieces.pieces[ids[i]];
+        int byte = byte_of(u, piece);
+        char one[2] = {(char)byte, 0};
+        if (byte >= 0) piece = (ft_piece){one, 1};
+        for (int64_t at = 0, to; at < piece.size; at = to + MARK_BYTES) {
+            const char *mark = byte >= 0 ? NULL : strstr(piece.text + at, space_mark);
+            to = mark ? mark - piece.text : piece.size;
+            if (!ft_bytes_add(text, piece.text + at, to - at) ||
+                (mark && !(begins && i == 0) && !ft_bytes_add(text, " ", 1)))
+                return ft_bytes_no_memory(text, err);
         }
-        return FT_OK;
     }
-    bool strip = strcmp(type, "WhitespaceSplit") == 0 || strcmp(type, "Strip") == 0 ||
-                 (strcmp(type, "Replace") == 0 && is_collapse(part));
-    if (strcmp(type, "Precompiled") == 0)
-        chain->charsmap = text_of(part, "precompiled_charsmap");
-    else if (strcmp(type, "Metaspace") == 0 && is_metaspace(part))
-        chain->marks = true;
-    else if (strip)
-        chain->collapse = true;
-    else
-        return ft_fail(err, FT_UNSUPPORTED,
-                       "%s: part '%.64s' of a Unigram tokenizer is not supported", name, type);
     return FT_OK;
 }
 
-static ft_status read_chain(unigram_chain *chain, const json_t *root, const char *name,
-                            ft_error *err)
+static void unigram_free(void *model)
 {
-    const json_t *normalizer = json_object_get(root, "normalizer");
-    if (normalizer && !json_is_null(normalizer)) FT_TRY(add_part(chain, normalizer, name, err));
-    FT_TRY(add_part(chain, json_object_get(root, "pre_tokenizer"), name, err));
-    if (chain->marks) return FT_OK;
-    return ft_fail(err, FT_UNSUPPORTED,
-                   "%s: a Unigram tokenizer without Metaspace is not supported", name);
+    unigram *u = model;
+    if (!u) return;
+    ft_vocabulary_fini(&u->pieces);
+    ft_lattice_free(u->lattice);
+    ft_chain_free(u->chain);
+    ft_free(u);
 }
 
-static ft_status put_pieces(ft_bytes *out, const json_t *model, const ft_specials *specials,
-                            const char *name, ft_error *err)
+const ft_tokenizer_kind_row ft_kind_unigram_json = {
+    .name = "unigram",
+    .pair = {NULL, "eos", "eos", 0},
+    .specials = ft_unigram_specials,
+    .separator = "",
+    .size = unigram_size,
+    .piece = unigram_piece,
+    .find = unigram_find,
+    .normalize = unigram_normalize,
+    .encodes_normalized = true,
+    .encode = unigram_encode,
+    .decode = unigram_decode,
+    .free = unigram_free,
+};
+
+/* -- reading ---------------------------------------------------------------------------------- */
+
+/* A number as the library reads it, which is not always the nearest one: its digits as an integer,
+ * rounded, then divided by a power of ten. Paths that are as good as each other depend on it. The
+ * digits are the fewest that stand for the number, as files have them. */
+static double read_score(double exact)
+{
+    enum { MOST_DIGITS = 17, MAX_POWER = 308 };
+    char text[40], power[16];
+    int digits = 14;
+    do snprintf(text, sizeof text, "%.*e", digits++, exact);
+    while (digits < MOST_DIGITS && strtod(text, NULL) != exact);
+    uint64_t whole = 0;
+    int n = 0, zeros = 0;
+    const char *p = text;
+    for (; *p && *p != 'e'; p++) {
+        if (*p < '0' || *p > '9') continue;
+        n++;
+        zeros = *p == '0' ? zeros + 1 : 0;
+        whole = 10 * whole + (uint64_t)(*p - '0');
+    }
+    for (int i = 0; i < zeros && whole > 0; i++) whole /= 10;
+    int shift = *p == 'e' ? atoi(p + 1) - (n - 1) + zeros : 0;
+    if (whole == 0 || *p != 'e' || abs(shift) > MAX_POWER) return exact;
+    snprintf(power, sizeof power, "1e%d", abs(shift));
+    double scale = strtod(power, NULL);
+    double result = shift < 0 ? (double)whole / scale : (double)whole * scale;
+    return exact < 0 ? -result : result;
+}
+
+/* The piece of [piece, score], NULL when it is no such row. */
+static const char *read_row(const json_t *row, double *score)
+{
+    const json_t *number = json_array_get(row, 1);
+    if (json_array_size(row) != 2 || !json_is_number(number)) return NULL;
+    *score = read_score(json_number_value(number));
+    return json_string_value(json_array_get(row, 0));
+}
+
+static ft_status read_pieces(unigram *u, ft_lattice_piece *pieces, const json_t *list,
+                             const char *name, ft_error *err)
+{
+    int32_t n = (int32_t)json_array_size(list);
+    for (int32_t id = 0; id < n; id++) {
+        double score = 0;
+        const char *piece = read_row(json_array_get(list, (size_t)id), &score);
+        if (!piece || !*piece)
+            return ft_fail(err, FT_FORMAT, "%s: model.vocab[%d] is not a [piece, score]", name,
+                           (int)id);
+        pieces[id] = (ft_lattice_piece){piece, (int64_t)strlen(piece), score};
+        ft_status status = ft_vocabulary_add(&u->pieces, piece, pieces[id].size, id, err);
+        if (status != FT_OK) return err ? ft_error_wrap(err, "%s", name) : status;
+    }
+    return FT_OK;
+}
+
+static ft_status read_model(unigram *u, const json_t *model, const char *name, ft_error *err)
 {
     const json_t *list = json_object_get(model, "vocab"), *unk = json_object_get(model, "unk_id");
-    int64_t unknown = json_is_integer(unk) ? (int64_t)json_integer_value(unk) : -1;
     int64_t n = (int64_t)json_array_size(list);
-    if (unknown < 0 || unknown >= n)
+    int64_t unknown = json_is_integer(unk) ? (int64_t)json_integer_value(unk) : -1;
+    bool none = !unk || json_is_null(unk);
+    if (!none && (unknown < 0 || unknown >= n))
         return ft_fail(err, FT_FORMAT, "%s: model.unk_id is not a piece of the %lld", name,
                        (long long)n);
-    for (int64_t id = 0; id < n; id++) {
-        const json_t *row = json_array_get(list, (size_t)id), *score = json_array_get(row, 1);
-        const char *piece = json_string_value(json_array_get(row, 0));
-        if (!piece || !*piece || !json_is_number(score) || json_array_size(row) != 2)
-            return ft_fail(err, FT_FORMAT, "%s: model.vocab[%lld] is not a [piece, score]", name,
-                           (long long)id);
-        int type = id == unknown                                 ? TYPE_UNKNOWN
-                   : ft_specials_get(specials, (int32_t)id).text ? TYPE_CONTROL
-                                                                 : TYPE_NORMAL;
-        if (!put_piece(out, piece, (float)json_number_value(score), type))
-            return ft_bytes_no_memory(out, err);
-    }
-    return FT_OK;
+    u->byte_fallback = json_is_true(json_object_get(model, "byte_fallback"));
+    ft_lattice_options options = {.unknown = none ? FT_NO_ID : (int32_t)unknown,
+                                  .byte_fallback = u->byte_fallback};
+    ft_lattice_piece *pieces = ft_alloc(n * (int64_t)sizeof *pieces);
+    if (!pieces)
+        return ft_fail(err, FT_NOMEM, "tokenizer: no memory for %lld pieces", (long long)n);
+    ft_status status = read_pieces(u, pieces, list, name, err);
+    if (status == FT_OK) status = ft_lattice_new(&u->lattice, pieces, (int32_t)n, options, err);
+    ft_free(pieces);
+    return status;
 }
 
-ft_status ft_unigram_write(ft_bytes *out, const json_t *root, const ft_specials *specials,
-                           const char *name, ft_error *err)
+ft_status ft_unigram_json_new(void **out, const json_t *root, const char *name, ft_error *err)
 {
-    const json_t *model = json_object_get(root, "model");
-    unigram_chain chain = {0};
-    ft_bytes charsmap = {0}, normalizer = {0};
+    *out = NULL;
+    unigram *u = ft_alloc(sizeof *u);
+    if (!u) return ft_fail(err, FT_NOMEM, "tokenizer: no memory");
     ft_status status = FT_OK;
-    if (json_is_true(json_object_get(model, "byte_fallback")))
-        return ft_fail(err, FT_UNSUPPORTED, "%s: Unigram with byte_fallback is not supported",
-                       name);
-    FT_GO(read_chain(&chain, root, name, err));
-    FT_GO(put_pieces(out, model, specials, name, err));
-    if (chain.charsmap) FT_GO(put_base64(&charsmap, chain.charsmap, name, err));
-    bool fits = (!charsmap.n || put_bytes(&normalizer, 2, charsmap.data, charsmap.n)) &&
-                put_number(&normalizer, 4, chain.collapse) &&
-                put_bytes(out, 2, "\x18\x01", 2) && /* model_type: unigram */
-                put_bytes(out, 3, normalizer.data, normalizer.n);
-    if (!fits) FT_GO(ft_bytes_no_memory(out, err));
+    FT_GO(read_model(u, json_object_get(root, "model"), name, err));
+    FT_GO(ft_chain_new(&u->chain, json_object_get(root, "normalizer"),
+                       json_object_get(root, "pre_tokenizer"), name, err));
+    *out = u;
 done:
-    ft_free(charsmap.data);
-    ft_free(normalizer.data);
+    if (status != FT_OK) unigram_free(u);
     return status;
 }

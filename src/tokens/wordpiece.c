@@ -78,9 +78,12 @@ static int32_t longest_piece(const wordpiece *w, const char *rest, int64_t n, bo
     return best;
 }
 
-static bool wordpiece_normalize(const void *model, const char *text, int64_t size, ft_bytes *out)
+static ft_status wordpiece_normalize(const void *model, ft_stretch text, ft_bytes *out,
+                                     int64_t *head, ft_error *err)
 {
-    return ft_basic_normalize(text, size, ft_wordpiece_basic(model), out);
+    *head = 0;
+    bool fits = ft_basic_normalize(text.bytes, text.size, ft_wordpiece_basic(model), out);
+    return fits ? FT_OK : ft_bytes_no_memory(out, err);
 }
 
 typedef struct encoding {
@@ -106,12 +109,11 @@ static bool encode_word(void *context, const char *word, int64_t n, int64_t n_ch
     return true;
 }
 
-static ft_status wordpiece_encode(const void *model, const char *text, int64_t size, ft_ids *ids,
-                                  ft_error *err)
+static ft_status wordpiece_encode(const void *model, ft_stretch text, ft_ids *ids, ft_error *err)
 {
     const wordpiece *w = model;
     encoding e = {w, ids};
-    bool fits = ft_basic_words(text, size, &w->basic, encode_word, &e);
+    bool fits = ft_basic_words(text.bytes, text.size, &w->basic, encode_word, &e);
     return fits ? FT_OK : ft_ids_no_memory(ids, err);
 }
 

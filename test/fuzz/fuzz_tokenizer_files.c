@@ -1,7 +1,7 @@
 /* test/fuzz/fuzz_tokenizer_files.c - the first byte chooses what the others are: vocab.txt (v),
  * vocab.json (j), merges.txt (m), tokenizer.json (t), added_tokens.json (a),
- * special_tokens_map.json (s), or text for WordPiece (w), for BPE (b), for tokenizer.json's kinds
- * (x). What loads then meets a text. */
+ * special_tokens_map.json (s), or text for WordPiece (w), for BPE (b), for bytes (y), for
+ * tokenizer.json's kinds (x). What loads then meets a text. */
 #include <string.h>
 
 #include "../tokenizer_files.h"
@@ -58,14 +58,15 @@ static void use_with(ft_slice file, char form, ft_slice text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const ft_slice json[] = {SLICE(wordpiece_json), SLICE(bpe_json), SLICE(unigram_json)};
+    const ft_slice json[] = {SLICE(wordpiece_json), SLICE(bpe_json), SLICE(unigram_json),
+                             SLICE(chain_json)};
     if (size == 0) return 0;
     char form = (char)data[0];
     ft_slice rest = {(const char *)data + 1, (int64_t)size - 1}, text = SLICE(own_text);
     ft_slice vocab = form == 'v' ? rest : SLICE(vocab_txt);
     ft_slice ids = form == 'j' ? rest : SLICE(vocab_json);
     ft_slice merges = form == 'm' ? rest : SLICE(merges_txt);
-    if (form == 'w' || form == 'b' || form == 'x') text = rest;
+    if (form == 'w' || form == 'b' || form == 'x' || form == 'y') text = rest;
     ft_tokenizer *tokenizer = NULL;
     ft_error err;
     if ((form == 'v' || form == 'w') &&
@@ -79,7 +80,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (form == 't' &&
         ft_tokenizer_load_json(&tokenizer, rest.bytes, rest.size, "own", &err) == FT_OK)
         use(tokenizer, text);
-    for (int i = 0; form == 'x' && i < 3; i++)
+    if (form == 'y' && ft_tokenizer_load_bytes(&tokenizer, 2, true, &err) == FT_OK)
+        use(tokenizer, text);
+    for (int i = 0; form == 'x' && i < 4; i++)
         if (ft_tokenizer_load_json(&tokenizer, json[i].bytes, json[i].size, "own", &err) == FT_OK)
             use(tokenizer, text);
     return 0;
