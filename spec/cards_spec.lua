@@ -77,11 +77,11 @@ describe("a pipeline of cards", function()
    end)
 
    it("keeps a copy of weights in bf16, as it was planned", function()
+      if core.engine.devices(cards(1))[1].tf32_flops_per_s == 0 then
+         return pending("skipped: no cards are here") -- and many CPUs have no bf16
+      end
       local o = { devices = cards(1), precision = "bf16", threaded = false, steps = 3 }
       local one = train(o)
-      if core.engine.devices(cards(1))[1].tf32_flops_per_s == 0 then
-         return pending("skipped: no cards are here")
-      end
       assert.is_true(one.plan.memory[1].packed > 0)
       for _, more in ipairs { { devices = cards(2) }, { devices = cards(4) } } do
          local run = train(copy(o, more))

@@ -148,7 +148,7 @@ describe("the program", function()
                p.edge_from[i - 1], p.edge_to[i - 1], p.edge_bytes[i - 1] = i - 1, i, 8
             end
          end
-         io.popen("sleep 0.3; kill -TERM " .. ft.sys.getpid())
+         io.popen("sh spec/support/send.sh " .. ft.sys.getpid() .. " busy TERM")
          ft.partition(p, { method = "mixed", effort = 1e6 })]] }
       assert.same({ "", "ftpipe: partition: stopped before it was done\n", 143 },
          { out, err, code })

@@ -472,12 +472,11 @@ describe("a run that cannot be resumed", function()
       files.in_directory(function(dir)
          local flags = { "--out", dir .. "/run", "--save-every", "1" }
          core.sys.mkdir(dir .. "/other")
-         local run = follow(dir, { flags = flags, at = 1, goes_on = true, act = function(pid)
-            os.execute("kill -STOP " .. pid)
+         local run = follow(dir, { flags = flags, at = 1, act = function(pid)
             local ok, problem = pcall(refused, dir .. "/other", 2, ("%%-%%-out .*/run: process %s "
                .. "is running there; wait for it, or give another directory"):format(pid),
                with(flags, "--resume"))
-            os.execute("kill -CONT " .. pid)
+            core.sys.write_file(dir .. "/run.go", "")
             assert(ok, problem)
          end })
          assert.equal(0, run.exit, run.err)

@@ -12,6 +12,9 @@ local missing = several.missing()
 
 local STEPS = 60
 local TRAINED = { "--steps", tostring(STEPS), "--save-every", "5" }
+-- Steps that a run holds behind, so that it has not ended when something is done to it: the first
+-- ones with a checkpoint in front of them, and the last.
+local EARLY, LATE = 7, STEPS - 2
 
 describe("several processes", function()
    if missing then
@@ -35,6 +38,13 @@ describe("several processes", function()
          scratch .. "/" .. name, unpack(TRAINED))
    end
 
+   --- The same of a run that holds.
+   local function held(...)
+      local list = words(...)
+      list[1] = "spec/support/held.lua"
+      return list
+   end
+
    --- What a run directory keeps is what one process leaves; `plan` false: but for its plan.
    local function assert_whole(name, plan)
       local found = several.kept(scratch .. "/" .. name, STEPS)
@@ -50,26 +60,36 @@ describe("several processes", function()
       assert_whole(name)
    end
 
-   --- Runs a shell script with OUT and COMMAND, which starts the run in the background: its process
-   -- is $launcher, and `saved` waits for its first checkpoint.
-   local function try(name, command, script)
+   --- Files of a run beside its directory, which may be on a disk of its own.
+   local function beside(name, what)
+      return ("%s/%s.%s"):format(scratch, name:gsub("/", "-"), what)
+   end
+
+   --- Runs a shell script with OUT, which starts the run in the background: its process is
+   -- $launcher, `saved` waits for its first checkpoint. Where its words are of `held`, it holds
+   -- behind step `at` until `go_on`.
+   local function try(name, at, command, script)
       return process.shell(([[
-         OUT=%s/%s
+         OUT=%s/%s ERR=%s
+         export HOLD_AT=%d GATES=%s
+         mkdir $GATES
          wait_until() { until "$@" || ! kill -0 $launcher; do sleep 0.05; done; }
          saved() { wait_until [ -e $OUT/checkpoints/latest ]; }
+         go_on() { : >$GATES/on-$HOLD_AT; }
          pids() { pgrep -f -- "--out $OUT " | while read pid; do
             tr '\0' '\n' </proc/$pid/environ | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo $pid
             done; }
-         %s >$OUT.out 2>$OUT.err </dev/null & launcher=$!
-         %s]]):format(scratch, name, command, script))
+         %s >%s 2>$ERR </dev/null & launcher=$!
+         %s]]):format(scratch, name, beside(name, "err"), at, beside(name, "gates"), command,
+         beside(name, "out"), script))
    end
 
-   local function said(name) return core.sys.read_file(("%s/%s.err"):format(scratch, name)) end
+   local function said(name) return core.sys.read_file(beside(name, "err")) end
 
    for rank = 0, 1 do
       it(("wait for one that starts late: rank %d"):format(rank), function()
          local name = "late" .. rank
-         local _, err, code = process.shell(several.command(2, words(name, 2), 200,
+         local _, err, code = process.shell(several.command(2, words(name, 2), nil,
             { [rank] = [[sh -c 'sleep 3; exec "$@"' sh]] }) .. " </dev/null")
          assert.equal(0, code, err)
          assert_whole(name)
@@ -77,17 +97,17 @@ describe("several processes", function()
    end
 
    it("say that they wait for one that does not start", function()
-      local environment = several.environment("timeout -k 5 60 mpirun")
+      local environment = several.environment("timeout -k 5 900 mpirun")
       local _, err = process.shell(([[
-         %s -n 1 %s -e '' : -n 1 sleep 60 2>%s/waits </dev/null & launcher=$!
-         for i in $(seq 300); do grep -q waited %s/waits && break; sleep 0.1; done
+         %s -n 1 %s -e '' : -n 1 sleep 900 2>%s/waits </dev/null & launcher=$!
+         until grep -q waited %s/waits || ! kill -0 $launcher; do sleep 0.1; done
          kill $launcher; wait $launcher
          cat %s/waits >&2]]):format(environment, core.sys.executable(), scratch, scratch, scratch))
       assert.matches("ftpipe: host %S+ has waited 8 s for the other processes of the run\n", err)
    end)
 
    it("need no model and no data besides where rank 0 is", function()
-      local _, err, code = process.shell(several.command(2, words("apart", 2), 200,
+      local _, err, code = process.shell(several.command(2, words("apart", 2), nil,
          { [1] = [[sh -c 'cd / && exec "$@"' sh]] }) .. " </dev/null")
       assert.equal(0, code, err)
       assert_whole("apart")
@@ -96,7 +116,7 @@ describe("several processes", function()
    for rank = 0, 2 do
       it(("go on from what one leaves that is killed: rank %d of 3"):format(rank), function()
          local name = "killed" .. rank
-         try(name, several.command(3, words(name, 3)),
+         try(name, LATE, several.command(3, held(name, 3)),
             ("saved; sleep %.2f; kill -9 $(pids %d); wait $launcher"):format(math.random() / 5,
                rank))
          assert.matches(("ftpipe: rank %d %%(host [^)]+%%) has ended"):format(rank), said(name))
@@ -110,8 +130,8 @@ describe("several processes", function()
       local _, err, code = process.shell(("mount -t tmpfs -o size=24m none %s"):format(disk))
       if code ~= 0 then return pending("no file system of its own: " .. err) end
       finally(function() process.shell("umount " .. disk) end)
-      local _, _, ended = try("disk/run", several.command(2, words("disk/run", 2)),
-         "saved; cat /dev/zero >${OUT%/run}/filler 2>/dev/null; wait $launcher")
+      local _, _, ended = try("disk/run", EARLY, several.command(2, held("disk/run", 2)),
+         "saved; cat /dev/zero >${OUT%/run}/filler 2>/dev/null; go_on; wait $launcher")
       assert.equal(6, ended, said("disk/run"))
       assert.equal(1, select(2, said("disk/run"):gsub("ftpipe: ", "")))
       local why = said("disk/run"):match("ftpipe: ([^\n]*)")
@@ -126,7 +146,7 @@ describe("several processes", function()
       if code ~= 0 then return pending("no mount namespaces") end
       local out = scratch .. "/blind"
       core.sys.mkdir(out)
-      local _, err, ended = process.shell(several.command(2, words("blind", 2), 200,
+      local _, err, ended = process.shell(several.command(2, words("blind", 2), nil,
          { [1] = ([[unshare -m sh -c 'mount -t tmpfs none %s && mkdir -p %s && exec "$@"' sh]])
             :format(out, out .. "/checkpoints") }) .. " </dev/null")
       assert.equal(0, ended, err)
@@ -164,7 +184,7 @@ describe("several processes", function()
                for _, inner in ipairs(value) do look(inner) end
             end
             for i in ipairs(params) do look(run:param(i):totable()) end
-            print(#params, wrong)]]):format(there) }, 200,
+            print(#params, wrong)]]):format(there) }, nil,
             { [1] = ([[unshare -m sh -c '%s && exec "$@"' sh]]):format(
                name == "nothing" and sees:format(there) or sees:format(elsewhere, there)) })
             .. " </dev/null")
@@ -181,10 +201,10 @@ describe("several processes", function()
 
    it("name who cannot write what it owns, and go on from what is whole", function()
       local name = "limit"
-      local command = several.command(2, words(name, 2), 200,
+      local command = several.command(2, held(name, 2), nil,
          { [1] = [[sh -c 'trap "" XFSZ; exec "$@"' sh]] })
-      local _, _, ended = try(name, command, "saved; prlimit --fsize=512 --pid $(pids 1); "
-         .. "wait $launcher")
+      local _, _, ended = try(name, EARLY, command, "saved; prlimit --fsize=512 --pid $(pids 1); "
+         .. "go_on; wait $launcher")
       assert.equal(6, ended, said(name))
       assert.matches("ftpipe: step %d+ could not be saved: rank 1 %(host [^)]+%): /[^\n]*"
          .. "%.safetensors: cannot write: File too large; /[^\n]+ is whole, %-%-resume goes on "
@@ -202,7 +222,7 @@ describe("several processes", function()
       local err, up = several.machines_up(set, 2, "1e9", "0.1")
       finally(function() several.machines_down(set, 2) end)
       assert.equal(0, up, err)
-      local _, _, code = try(name, several.on_machines(set, words(name, 2)), ([[
+      local _, _, code = try(name, 0, several.on_machines(set, words(name, 2)), ([[
          saved; tools/netns.sh lose %d 30
          for i in $(seq 200); do kill -0 $launcher 2>/dev/null || break; sleep 0.1; done
          tools/netns.sh lose %d 0
@@ -214,11 +234,11 @@ describe("several processes", function()
 
    it("start again without one that was lost, as often as is said", function()
       local name = "again"
-      local command = "timeout -k 5 300 " .. several.environment(("%s run --restart 2 %s"):format(
-         core.sys.executable(), table.concat(words(name, 3), " ")))
-      local _, _, code = try(name, command, [[saved; kill -9 $(pids 1)
-         wait_until grep -q "goes on from /" $OUT.err
-         kill -9 $(pids 0)
+      local command = "timeout -k 5 900 " .. several.environment(("%s run --restart 2 %s"):format(
+         core.sys.executable(), table.concat(held(name, 3), " ")))
+      local _, _, code = try(name, LATE, command, [[saved; kill -9 $(pids 1)
+         wait_until grep -q "goes on from /" $ERR
+         kill -9 $(pids 0); go_on
          wait $launcher]])
       assert.equal(0, code, said(name))
       assert.matches("ftpipe: starts again without rank 1: 1 of 2, as hosts:2xcpu:1\n", said(name))

@@ -27,13 +27,12 @@ end
 --- A script that does not see its first signal, as the loop is compiled, and then gets `signals`.
 local function ended_by(signals)
    local script = ([[local sys = require("ftpipe.core").sys
-      local pid = sys.getpid()
-      io.popen("for s in %s; do sleep 0.3; kill -$s " .. pid .. "; done")
       print("begun") io.stdout:flush()
+      io.popen("sh spec/support/send.sh " .. sys.getpid() .. " busy %s")
       local i = 0
       while true do i = i + 1 end]]):format(signals)
    -- a background job is given SIGINT ignored, and a shell tells signals by codes of its own
-   return process.shell(("timeout 60 env --default-signal=INT '%s' -e '%s' & wait $!"):format(
+   return process.shell(("timeout 900 env --default-signal=INT '%s' -e '%s' & wait $!"):format(
       core.sys.executable(), script))
 end
 
@@ -58,7 +57,7 @@ describe("signals", function()
       local codes = { INT = 130, TERM = 143, HUP = 129 } -- of those that are not
       for name, code in pairs(codes) do
          for action, expected in pairs { ignore = { "went on\n", 0 }, default = { "", code } } do
-            local command = "timeout 60 env --%s-signal=%s '%s' -e '%s' & wait $!"
+            local command = "timeout 900 env --%s-signal=%s '%s' -e '%s' & wait $!"
             local out, _, got = process.shell(command:format(action, name, core.sys.executable(),
                script:format(name)))
             assert.same(expected, { out, got }, action .. " " .. name)
@@ -77,22 +76,25 @@ describe("signals", function()
    end)
 
    it("stop a line at the prompt, which goes on after Ctrl-C and ends after SIGTERM", function()
-      -- the input ends when the signal was sent, however late that is
+      -- the input ends when the signal has come, and after SIGTERM when the program has ended
       local command = [[rm -f '%s'; { printf '%%s\n' \
-         'p = io.popen("sleep 0.5; kill -%s " .. ft.sys.getpid() .. "; : >%s")'
-         %s until [ -e '%s' ]; do sleep 0.05; done; sleep %d; } |
-         timeout 600 env --default-signal=INT '%s' -i & wait $!]]
+         'p = io.popen("sh spec/support/send.sh " .. ft.sys.getpid() .. " %s %s; echo "
+            .. ft.sys.getpid() .. " >%s")' '%s'
+         until [ -s '%s' ]; do sleep 0.05; done
+         %s; } |
+         timeout 900 env --default-signal=INT '%s' -i & wait $!]]
       local sent = os.tmpname()
       finally(function() os.remove(sent) end)
-      local function try(signal, line, seconds)
-         local _, err, code = process.shell(command:format(sent, signal, sent, line, sent, seconds,
-            core.sys.executable()))
+      local gone = ("while kill -0 $(cat '%s') 2>/dev/null; do sleep 0.05; done"):format(sent)
+      local function try(signal, when, line)
+         local _, err, code = process.shell(command:format(sent, when, signal, sent, line, sent,
+            signal == "TERM" and gone or ":", core.sys.executable()))
          return err, code
       end
-      for _, line in ipairs { "", "printf '%s\n' 'while true do ft.sys.time_ns() end';" } do
-         local err, code = try("INT", line, 0)
+      for when, line in pairs { idle = "", busy = "while true do ft.sys.time_ns() end" } do
+         local err, code = try("INT", when, line)
          assert.same({ "", 0 }, { (err:gsub("interrupted\n", "")), code })
-         assert.same({ "ftpipe: terminated\n", 143 }, { try("TERM", line, 5) })
+         assert.same({ "ftpipe: terminated\n", 143 }, { try("TERM", when, line) })
       end
    end)
 end)

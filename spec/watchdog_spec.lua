@@ -10,6 +10,9 @@ local watchdog = require("ftpipe.run.watchdog")
 local FLAGS = "recipes/t5_rte.lua --steps 12 --save-every 2 --eval-limit 8 --batch 8 "
    .. "--profile modelled"
 
+-- A run that holds behind some of its steps.
+local HELD = "spec/support/held.lua --eval-limit 8 --batch 8 --profile modelled"
+
 --- The program whose devices check what is asked of them, and fail or hang when they are told to.
 local function checking()
    return core.sys.executable():match("^(.*)/[^/]*$") .. "/ftpipe_check"
@@ -70,13 +73,12 @@ describe("a run", function()
    end)
 
    it("answers SIGQUIT with who waits for whom, and goes on", function()
-      local flags = FLAGS:gsub("12", "300", 1):gsub("%-%-save%-every 2", "")
-      local out, err, code = process.shell(([[said=%s/said
-         env --default-signal=QUIT %s %s 2>$said & pid=$!
-         until grep -q "^step=" $said || ! kill -0 $pid; do sleep 0.05; done
-         kill -QUIT $pid
-         wait $pid; code=$?; cat $said >&2; (exit $code)]]):format(directory,
-         core.sys.executable(), flags))
+      local out, err, code = process.shell(([[dir=%s
+         env --default-signal=QUIT GATES=$dir HOLD_AT=3 %s %s --steps 12 2>$dir/said & pid=$!
+         until [ -e $dir/at-3 ] || ! kill -0 $pid; do sleep 0.05; done
+         kill -QUIT $pid; : >$dir/on-3
+         wait $pid; code=$?; cat $dir/said >&2; (exit $code)]]):format(directory,
+         core.sys.executable(), HELD))
       assert.equal(0, code, err)
       assert.matches("after: accuracy", out)
       assert.matches("\ncpu:%d: action %d+ of %d+, %w+ of stage %d", err)
@@ -84,37 +86,42 @@ describe("a run", function()
 end)
 
 describe("signals to a run", function()
+   local STEPS = 60
    local directory
 
    before_each(function() directory = files.directory() end)
 
    after_each(function() files.remove(directory) end)
 
-   --- A run that gets signals, each once the one before it was answered: what it said.
+   --- A run that gets signals, each behind a step at which it waits for it: { step, signal, what it
+   -- says to that }; what it said.
    local function signalled(name, flags, signals)
-      local lines = {}
-      for _, row in ipairs(signals) do
-         lines[#lines + 1] = ("kill -%s $pid; until grep -q '%s' $said || ! kill -0 $pid; do "
-            .. "sleep 0.05; done"):format(row[1], row[2])
+      local lines, steps = {}, {}
+      for i, row in ipairs(signals) do
+         steps[i] = row[1]
+         lines[i] = ([[until [ -e $dir/at-%d ] || ! kill -0 $pid; do sleep 0.05; done
+            kill -%s $pid; : >$dir/on-%d
+            until grep -q '%s' $dir/said || ! kill -0 $pid; do sleep 0.05; done]]):format(row[1],
+            row[2], row[1], row[3])
       end
       local out = directory .. "/" .. name
-      local printed, err, code = process.shell(([[said=%s/said
-         env --default-signal=USR1,USR2 %s %s --out %s %s >$said.out 2>$said & pid=$!
-         until grep -q "^step=" $said || ! kill -0 $pid; do sleep 0.05; done
+      local printed, err, code = process.shell(([[dir=%s
+         env --default-signal=USR1,USR2 GATES=$dir HOLD_AT="%s" %s %s --steps %d --out %s %s \
+            >$dir/said.out 2>$dir/said & pid=$!
          %s
-         wait $pid; code=$?; cat $said.out; cat $said >&2; (exit $code)]]):format(directory,
-         core.sys.executable(), "recipes/t5_rte.lua --steps 400 --eval-limit 8 --batch 8 "
-         .. "--profile modelled", out, flags, table.concat(lines, "\n")))
+         wait $pid; code=$?; cat $dir/said.out; cat $dir/said >&2; (exit $code)]]):format(directory,
+         table.concat(steps, " "), core.sys.executable(), HELD, STEPS, out, flags,
+         table.concat(lines, "\n")))
       assert.matches("after: accuracy", printed, err)
       assert.equal(0, code)
       return err, out
    end
 
    it("save it, trace ten steps, and change no bit of what a synchronous one computes", function()
-      local err, out = signalled("told", "--keep 90", { { "USR1", "the run goes on" },
-         { "USR2", "traced" } })
+      local err, out = signalled("told", "--keep 90", { { 3, "USR1", "the run goes on" },
+         { 30, "USR2", "traced" } })
       local step = tonumber(err:match("saved %S+/checkpoints/step%-(%d+), the run goes on"))
-      assert.is_true(step >= 1 and step < 400, err)
+      assert.is_true(step >= 3 and step < 30, err)
       assert.equal("directory", core.sys.exists(("%s/checkpoints/step-%d"):format(out, step)))
       local first, last = err:match("traced 10 steps in %S+/trace%-(%d+)%-(%d+)%.json")
       assert.equal(9, last - first, err)
@@ -131,9 +138,9 @@ describe("signals to a run", function()
       assert.is_true(core.sys.read_file(quiet .. "/hf/model.safetensors")
          == core.sys.read_file(out .. "/hf/model.safetensors"))
       -- from the checkpoint that was asked for, to the same bits
-      files.remove(out .. "/checkpoints/step-400")
+      files.remove(("%s/checkpoints/step-%d"):format(out, STEPS))
       os.remove(out .. "/checkpoints/latest")
-      for s = step + 1, 399 do files.remove(("%s/checkpoints/step-%d"):format(out, s)) end
+      for s = step + 1, STEPS - 1 do files.remove(("%s/checkpoints/step-%d"):format(out, s)) end
       files.remove(out .. "/hf")
       err = signalled("told", "--resume", {})
       assert.matches("goes on from %S+/step%-" .. step .. ",", err)
@@ -142,13 +149,12 @@ describe("signals to a run", function()
    end)
 
    it("are answered without a run directory, too", function()
-      local out, err, code = process.shell(([[said=%s/said
-         env --default-signal=USR1,USR2 %s recipes/t5_rte.lua --steps 400 --eval-limit 8 \
-            --batch 8 --profile modelled 2>$said & pid=$!
-         until grep -q "^step=" $said || ! kill -0 $pid; do sleep 0.05; done
-         kill -USR1 $pid; kill -USR2 $pid
-         wait $pid; code=$?; cat $said >&2; (exit $code)]]):format(directory,
-         core.sys.executable()))
+      local out, err, code = process.shell(([[dir=%s
+         env --default-signal=USR1,USR2 GATES=$dir HOLD_AT=3 %s %s --steps 12 2>$dir/said & pid=$!
+         until [ -e $dir/at-3 ] || ! kill -0 $pid; do sleep 0.05; done
+         kill -USR1 $pid; kill -USR2 $pid; : >$dir/on-3
+         wait $pid; code=$?; cat $dir/said >&2; (exit $code)]]):format(directory,
+         core.sys.executable(), HELD))
       assert.equal(0, code, err)
       assert.matches("after: accuracy", out)
       assert.matches("nothing is saved without %-%-out, the run goes on\n", err)

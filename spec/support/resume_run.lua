@@ -2,7 +2,8 @@
 -- weights on examples made here. Prints "step N" for each.
 --
 -- Flags of this script alone: --family; --drain-at K: a leg ends at step K too, as one does that is
--- interrupted; --wait-at K: it waits there for its signal, however late that comes.
+-- interrupted; --wait-at K: it waits there for its signal, however late that comes, or until there is
+-- a file that is called as --out with .go behind it.
 
 package.path = "./?.lua;" .. package.path
 
@@ -19,6 +20,7 @@ local args = ft.args {
    drain_at = { type = "int", min = 1, help = "a step at which a leg ends" },
    wait_at = { type = "int", min = 1, help = "a step after which a signal comes" },
 }
+local go = (args.out or "") .. ".go"
 
 local function ids(n, seed)
    local list = {}
@@ -58,5 +60,7 @@ end
 for step in run:train() do
    io.stdout:write("step ", step.step, "\n")
    io.stdout:flush()
-   while step.step == args.wait_at and not core.sys.interrupted() do core.process.sleep(0.01) end
+   while step.step == args.wait_at and not core.sys.interrupted() and not core.sys.exists(go) do
+      core.process.sleep(0.01)
+   end
 end
