@@ -68,7 +68,7 @@ describe("the journey of", function()
          local pid = core.process.start({ "/usr/bin/env", "--default-signal=INT",
             core.sys.executable(), recipe, "--steps", "100000", "--eval-limit", "8", "--out", out },
             directory .. "/said", directory .. "/said", {})
-         local deadline = core.sys.time_ns() + 120e9
+         local deadline = core.sys.time_ns() + 600e9
          local function told()
             local path = directory .. "/said"
             return core.sys.exists(path) and core.sys.read_file(path) or ""

@@ -156,25 +156,24 @@ local READERS = {
    end, function(names) suggest.nearest("nome numbre", names) end },
 }
 
---- CPU seconds of the fastest of three calls.
-local function seconds(read, input)
-   local best = math.huge
-   for _ = 1, 3 do
-      collectgarbage()
-      local before = os.clock()
-      read(input)
-      best = math.min(best, os.clock() - before)
-   end
-   return best
+--- CPU seconds of a call, or `best` where that is less.
+local function seconds(read, input, best)
+   collectgarbage()
+   local before = os.clock()
+   read(input)
+   return math.min(best, os.clock() - before)
 end
 
 describe("in time proportional to their size are read", function()
    for _, row in ipairs(READERS) do
       local name, n, make, read = row[1], row[2], row[3], row[4]
       it(name, function()
-         local few, many = seconds(read, make(n)), seconds(read, make(TIMES * n))
-         assert(many < MOST * math.max(few, 1e-3),
-            ("%d: %.1f ms, %d: %.1f ms"):format(n, few * 1e3, TIMES * n, many * 1e3))
+         local short, long, few, many = make(n), make(TIMES * n), math.huge, math.huge
+         for round = 1, 12 do -- others on the machine make calls longer, of what is linear not all
+            few, many = seconds(read, short, few), seconds(read, long, many)
+            if round >= 3 and many < MOST * math.max(few, 1e-3) then return end
+         end
+         error(("%d: %.1f ms, %d: %.1f ms"):format(n, few * 1e3, TIMES * n, many * 1e3), 0)
       end)
    end
 end)

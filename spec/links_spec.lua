@@ -241,7 +241,7 @@ describe("links between processes", function()
    --- What rank 0 of two prints when it does what a text of Lua says.
    local function both(text)
       local out, err, code = process.shell(("env XDG_CACHE_HOME=%s %s </dev/null"):format(scratch,
-         several.command(2, { "-e", text }, 120)))
+         several.command(2, { "-e", text })))
       assert.equal(0, code, err)
       return out
    end

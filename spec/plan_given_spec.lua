@@ -310,7 +310,7 @@ end)
 
 describe("--plan", function()
    local function recipe(...)
-      local out, err, exit = process.ftpipe({ "recipes/t5_rte.lua", ... })
+      local out, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--profile", "modelled", ... }
       return exit, err, out
    end
 

@@ -43,7 +43,7 @@ describe("the prompt on a terminal", function()
    end)
 
    it("says what is here in one line, unless it is to be quiet", function()
-      assert.matches("^ftpipe %S+: %d+ cores[^\n]*, %S+ %a?B, [^\n]*GPUs?; help is help, "
+      assert.matches("^ftpipe %S+: %d+ cores?[^\n]*, %S+ %a?B, [^\n]*GPUs?; help is help, "
          .. "Ctrl%-D ends\r\n", open().begun)
       assert.not_matches("ftpipe", open({}, "-q").begun)
       assert.not_matches("ftpipe", open({}, "-q -i").begun)

@@ -15,7 +15,7 @@ describe("a report", function()
    setup(function()
       directory = files.directory()
       local _, err, code = ftpipe { "recipes/t5_rte.lua", "--steps", "6", "--eval-every", "3",
-         "--eval-limit", "20", "--out", directory .. "/run", "--lr=0.002" }
+         "--eval-limit", "20", "--profile", "modelled", "--out", directory .. "/run", "--lr=0.002" }
       assert.equal(0, code, err)
    end)
 

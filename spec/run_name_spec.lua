@@ -105,7 +105,7 @@ describe("run.json of a run that", function()
          "100000", "--eval-limit", "4", "--devices", "cpu:1", "--profile", "modelled", "--out",
          out }, dir .. "/said", dir .. "/said", {})
       local metrics = out .. "/metrics.jsonl"
-      local deadline = core.sys.time_ns() + 300e9
+      local deadline = core.sys.time_ns() + 600e9
       while (select(2, core.sys.exists(metrics)) or 0) == 0 do
          assert.is_true(core.sys.time_ns() < deadline)
          core.process.sleep(0.02)

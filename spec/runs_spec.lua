@@ -72,7 +72,7 @@ describe("ftpipe doctor", function()
    it("says what there is, with measured rates, and what to do next", function()
       local out, err, code = ftpipe { "doctor" }
       assert.equal(0, code, err)
-      for _, line in ipairs { "machine   .-%d+ cores",
+      for _, line in ipairs { "machine   .-%d+ cores?",
          "libraries LuaJIT %S+, oneDNN %d+%.%d+%.%d+, SQLite %d[%d.]+, [%a ]*module for MPI",
          "memory    %S+ %S+ for this process",
          "device    cpu:0, .- GFLOP/s, copies %S+ %S+/s", "gpu       %S+ .",
@@ -82,7 +82,7 @@ describe("ftpipe doctor", function()
       end
       local data = core.json.decode((ftpipe { "doctor", "--quick", "--format", "json" }))
       assert.is_nil(data.devices[1].flops)
-      assert.equal(core.sys.cores(), #data.devices)
+      assert.equal(math.min(core.sys.cores(), 1024), #data.devices) -- as many as there may be
       local ok, cards = pcall(core.engine.devices, "cuda")
       local expected = ok and cards[1].name
          or cards.message:gsub("^device list \"cuda\": ", "none: ")

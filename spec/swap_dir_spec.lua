@@ -120,7 +120,7 @@ describe("a swap directory", function()
    end)
 
    it("is refused before the first step where the state has no room", function()
-      local _, err, code = process.shell(("ulimit -f 2048; timeout 300 '%s' recipes/t5_rte.lua "
+      local _, err, code = process.shell(("ulimit -f 2048; timeout 900 '%s' recipes/t5_rte.lua "
          .. "--steps 2 --swap always --swap-dir %s --profile modelled"):format(
          core.sys.executable(), dir))
       assert.equal(6, code, err)

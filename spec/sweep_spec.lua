@@ -215,7 +215,7 @@ describe("ftpipe sweep", function()
 
    --- Runs the sweep in a shell, with variables in front.
    local function sweep(variables, more)
-      return process.shell(("%s RUNS=%s/runs timeout 200 %s sweep %s/s.lua --out %s %s"):format(
+      return process.shell(("%s RUNS=%s/runs timeout 900 %s sweep %s/s.lua --out %s %s"):format(
          variables, directory, core.sys.executable(), directory, out, more or ""))
    end
 
@@ -241,7 +241,7 @@ describe("ftpipe sweep", function()
    local function rows() return indexed("trials") end
 
    local function wait_for(what)
-      local deadline = core.sys.time_ns() + 60e9
+      local deadline = core.sys.time_ns() + 600e9
       while not what() do
          assert.is_true(core.sys.time_ns() < deadline, "nothing happened")
          core.process.sleep(0.02)

@@ -23,7 +23,7 @@ describe("a run", function()
 
    setup(function()
       directory = files.directory()
-      local _, err, code = process.shell(("timeout 300 %s %s --out %s/whole"):format(
+      local _, err, code = process.shell(("timeout 900 %s %s --out %s/whole"):format(
          core.sys.executable(), FLAGS, directory))
       assert(code == 0, err)
       whole = core.sys.read_file(directory .. "/whole/hf/model.safetensors")
@@ -34,11 +34,11 @@ describe("a run", function()
    --- A run on devices of which one does what `fault` says; then one that goes on from there.
    local function disturbed(name, fault, flags)
       local out = directory .. "/" .. name
-      local _, err, code = process.shell(("%s timeout 300 %s %s --out %s %s"):format(fault,
+      local _, err, code = process.shell(("%s timeout 900 %s %s --out %s %s"):format(fault,
          checking(), FLAGS, out, flags or ""))
       local step = tonumber(io.popen(("readlink %s/checkpoints/latest"):format(out)):read("*a")
          :match("(%d+)"))
-      local _, problem, resumed = process.shell(("timeout 300 %s %s --out %s --resume"):format(
+      local _, problem, resumed = process.shell(("timeout 900 %s %s --out %s --resume"):format(
          core.sys.executable(), FLAGS, out))
       assert.equal(0, resumed, problem)
       assert.is_true(whole == core.sys.read_file(out .. "/hf/model.safetensors"))

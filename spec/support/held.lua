@@ -16,9 +16,8 @@ function training.show(run, step)
    show(run, step)
    if not held[step.step] then return end
    core.sys.write_file(("%s/at-%d"):format(gates, step.step), "")
-   while not core.sys.exists(("%s/on-%d"):format(gates, step.step)) and not core.sys.interrupted() do
-      core.process.sleep(0.01)
-   end
+   local on = ("%s/on-%d"):format(gates, step.step)
+   while not core.sys.exists(on) and not core.sys.interrupted() do core.process.sleep(0.01) end
 end
 
 return dofile("recipes/t5_rte.lua")

@@ -19,7 +19,7 @@ ffi.cdef [[
 ]]
 
 local O_RDWR_NOCTTY, POLLIN, TIOCSWINSZ = 2 + 256, 1, 0x5414
-local SECONDS = 120 -- for an answer; a loaded machine takes longer than a quiet one
+local SECONDS = 600 -- for an answer; a loaded machine takes longer than a quiet one
 
 local M = {}
 local Terminal = {}
@@ -110,7 +110,7 @@ end
 function Terminal:close()
    if self.fd then
       ffi.C.write(self.fd, "\4", 1)
-      local deadline = core.sys.time_ns() + 10e9
+      local deadline = core.sys.time_ns() + SECONDS * 1e9
       while is_running(self.pid) and core.sys.time_ns() < deadline do take(self, 20) end
       if is_running(self.pid) then ffi.C.kill(self.pid, 9) end
       ffi.C.close(self.fd)

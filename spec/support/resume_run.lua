@@ -2,8 +2,8 @@
 -- weights on examples made here. Prints "step N" for each.
 --
 -- Flags of this script alone: --family; --drain-at K: a leg ends at step K too, as one does that is
--- interrupted; --wait-at K: it waits there for its signal, however late that comes, or until there is
--- a file that is called as --out with .go behind it.
+-- interrupted; --wait-at K: it waits there for its signal, however late that comes, or until there
+-- is a file that is called as --out with .go behind it.
 
 package.path = "./?.lua;" .. package.path
 
