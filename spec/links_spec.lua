@@ -288,25 +288,41 @@ describe("links between processes", function()
 end)
 
 describe("links over a network", function()
-   local why = several.no_machines("1e9", "5")
+   local DELAY_MS, TRIES = 5, 4
+   local why = several.no_machines("1e9", DELAY_MS)
    if why then
       pending("cannot be measured here: " .. why)
       return
    end
 
+   --- What is said of links on which MPI asks before it sends what is larger than a limit: a
+   -- latency in us, and the size, if it is seen.
+   local function measured(set, limit)
+      local out, err, code = process.shell(("env OMPI_MCA_btl_tcp_eager_limit=%d %s"):format(
+         limit, several.on_machines(set, { "profile", "--links" })))
+      assert.equal(0, code, err)
+      local found = out:match("three times that above (%d+) bytes")
+      if found then assert.matches("network = { [^\n]*, eager = " .. found .. " }", out) end
+      return tonumber(out:match(": ([%d.]+) us, ")), tonumber(found)
+   end
+
    it("show above which size MPI asks before it sends", function()
       local set = several.set_of_machines()
-      local said, up = several.machines_up(set, 2, "1e9", "5")
+      local said, up = several.machines_up(set, 2, "1e9", DELAY_MS)
       finally(function() several.machines_down(set, 2) end)
       assert.equal(0, up, said)
       for _, limit in ipairs { 16384, 131072 } do
-         local out, err, code = process.shell(("env OMPI_MCA_btl_tcp_eager_limit=%d %s"):format(
-            limit, several.on_machines(set, { "profile", "--links" })))
-         assert.equal(0, code, err)
-         local found = tonumber(out:match("three times that above (%d+) bytes"))
-         -- what MPI puts in front of a message counts
-         assert.is_true(found and found <= limit and found > .98 * limit, out)
-         assert.matches(("network = { [^\n]*, eager = %d }"):format(found), out)
+         -- the size is seen by time: where a link takes longer than it should, others have the core
+         local calm, right = 0, false
+         for _ = 1, TRIES do
+            local latency_us, found = measured(set, limit)
+            calm = calm + (latency_us < 1.5e3 * DELAY_MS and 1 or 0)
+            -- what MPI puts in front of a message counts
+            right = found and found <= limit and found > .98 * limit
+            if right then break end
+         end
+         if not right and calm < 2 then return pending("the machine is busy") end
+         assert.is_true(right)
       end
    end)
 end)

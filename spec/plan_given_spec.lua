@@ -271,7 +271,7 @@ describe("a plan that is given", function()
          assert.is_true(run:wants())
          run:feed(batch.inputs, batch.bucket, 0)
       end
-      for step = 1, 8 do assert.equal(step, run:next(60).step) end
+      for step = 1, 8 do assert.equal(step, run:next(600).step) end
       run:finish()
    end)
 

@@ -66,7 +66,7 @@ local function gradients(family, replicas, micros)
    local fed, inputs = pipeline.fed(all, whole, 0), {}
    for i, input in ipairs(fed.inputs) do inputs[i] = pick(input, micros) end
    run:feed(inputs, fed.bucket, 0.1)
-   run:next(60)
+   run:next(600)
    run:finish()
    local found = {}
    for i, param in ipairs(plan.graphs[1]:params()) do
@@ -164,7 +164,7 @@ describe("evaluation", function()
             run:feed(batch.inputs, batch.bucket, 0)
             fed = fed + 1
          end
-         local result, outputs = run:next(60), {}
+         local result, outputs = run:next(600), {}
          for name, tensor in pairs(result.outputs) do outputs[name] = tensor:totable() end
          found[#found + 1] = { loss = result.loss, outputs = outputs }
       end

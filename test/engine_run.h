@@ -43,7 +43,7 @@ static inline ft_status train(ft_run *run, const ft_plan *plan, bool threaded, d
             FT_TRY(feed(run, (int64_t)MICRO * ROWS, err));
             fed++;
         }
-        FT_TRY(ft_run_next(run, &result, (int64_t)60e9, err));
+        FT_TRY(ft_run_next(run, &result, (int64_t)600e9, err));
         CHECK(result.step == taken + 1 && result.rate == 0.05);
         losses[taken++] = result.loss;
     }

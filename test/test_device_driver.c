@@ -241,7 +241,7 @@ static ft_status run_until(const void *arg, ft_device_stream *stream, ft_error *
     const ft_device_event *event = *(ft_device_event *const *)arg;
     int64_t start = ft_now_ns();
     while (stream->executor->driver->passed_ns(event) < 0)
-        if (ft_now_ns() - start > (int64_t)60e9)
+        if (ft_now_ns() - start > (int64_t)600e9)
             return ft_fail(err, FT_HANG, "the copy waits for the computation");
     return FT_OK;
 }

@@ -135,7 +135,7 @@ static outcome train_in_two_legs(const char *schedule, bool threaded, int n, boo
         }
         if (fed == n && drain) ft_run_drain(run); /* again and again: no matter */
         CHECK(!drain || fed < n || !ft_run_wants(run));
-        CHECK_STATUS(ft_run_next(run, &result, (int64_t)60e9, &err), FT_OK);
+        CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_OK);
         o.losses[taken] = result.loss;
     }
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
@@ -255,7 +255,7 @@ static void test_batches_that_are_wanted(void)
     CHECK(n == 3);
     ft_run_drain(run);
     for (ft_result result; n > 0; n--)
-        CHECK_STATUS(ft_run_next(run, &result, (int64_t)60e9, &err), FT_OK);
+        CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_OK);
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
     ft_run_free(run);
     ft_blueprint_free(b);

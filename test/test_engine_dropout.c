@@ -82,7 +82,7 @@ static ft_status take_steps(ft_run *run, const ft_plan *plan, float *x, ft_resul
     FT_TRY(ft_run_begin(run, plan, FIRST_STEP, false, err));
     for (int fed = 0, taken = 0; taken < STEPS; taken++) {
         for (; fed < STEPS && ft_run_wants(run); fed++) FT_TRY(ft_run_feed(run, &f, err));
-        FT_TRY(ft_run_next(run, &results[taken], (int64_t)60e9, err));
+        FT_TRY(ft_run_next(run, &results[taken], (int64_t)600e9, err));
     }
     return ft_run_end(run, err);
 }

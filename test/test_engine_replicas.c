@@ -183,7 +183,7 @@ static void find_gradients(const int *micros, int n_micros, int n, uint8_t rule,
     CHECK_STATUS(set_params(run, &err), FT_OK);
     CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
     CHECK_STATUS(ft_run_feed(run, &f, &err), FT_OK);
-    CHECK_STATUS(ft_run_next(run, &result, (int64_t)60e9, &err), FT_OK);
+    CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_OK);
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
     read_gradients(run, out);
     ft_run_free(run);

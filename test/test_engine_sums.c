@@ -110,7 +110,7 @@ static void take_step(ft_run *run, step_case *c)
 {
     CHECK_STATUS(feed_case(run, c), FT_OK);
     ft_run_drain(run);
-    if (ft_run_next(run, &c->result, (int64_t)60e9, &c->err) == FT_OK) c->err.status = FT_OK;
+    if (ft_run_next(run, &c->result, (int64_t)600e9, &c->err) == FT_OK) c->err.status = FT_OK;
     c->w = *(float *)ft_run_param(run, 0).data;
 }
 

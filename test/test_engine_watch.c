@@ -88,7 +88,7 @@ static void test_a_circle_is_named(void)
     CHECK(text.data && strstr(text.data, "  U0.0 from "));
     ft_text_fini(&text);
 
-    CHECK_STATUS(ft_run_give_up(run, (int64_t)60e9, &err), FT_OK); /* nobody was lost */
+    CHECK_STATUS(ft_run_give_up(run, (int64_t)600e9, &err), FT_OK); /* nobody was lost */
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
     CHECK_STATUS(set_params(run, &err), FT_OK); /* a run whose leg was given up can go on */
     CHECK_STATUS(train(run, ft_blueprint_plan(b), true, losses, &err), FT_OK);

@@ -209,7 +209,7 @@ function M.steps(run, plan, o, first, n)
             o.rates and o.rates(first - 1 + fed) or o.rate, factor)
          fed = fed + 1
       end
-      local result = run:next(60)
+      local result = run:next(600)
       losses[#losses + 1] = result.loss
       norms[#norms + 1] = result.grad_norm
       if result.skipped and o.skipped then o.skipped[#losses] = true end

@@ -20,6 +20,7 @@ ffi.cdef [[
 
 local O_RDWR_NOCTTY, POLLIN, TIOCSWINSZ = 2 + 256, 1, 0x5414
 local SECONDS = 600 -- for an answer; a loaded machine takes longer than a quiet one
+local LEAVE_SECONDS = 60 -- to end by itself
 
 local M = {}
 local Terminal = {}
@@ -106,11 +107,11 @@ local function is_running(pid)
    return state and state ~= "Z"
 end
 
---- Ends it: what it showed at last.
+--- Ends it, with what is in its line: what it showed at last.
 function Terminal:close()
    if self.fd then
-      ffi.C.write(self.fd, "\4", 1)
-      local deadline = core.sys.time_ns() + SECONDS * 1e9
+      ffi.C.write(self.fd, "\21\4", 2)
+      local deadline = core.sys.time_ns() + LEAVE_SECONDS * 1e9
       while is_running(self.pid) and core.sys.time_ns() < deadline do take(self, 20) end
       if is_running(self.pid) then ffi.C.kill(self.pid, 9) end
       ffi.C.close(self.fd)

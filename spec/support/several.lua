@@ -9,12 +9,17 @@ local M = {}
 local ENVIRONMENT = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
    .. "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none"
 
+--- A command with what a launcher needs here.
+function M.environment(command) return ("env %s %s"):format(ENVIRONMENT, command) end
+
 --- Why nothing can run here as several processes; nil where it can.
 function M.missing()
    local module = core.sys.executable():gsub("[^/]+$", "libftpipe_mpi.so")
    if not core.sys.exists(module) then return "this program was built without MPI" end
    local _, _, code = process.shell("command -v mpirun")
-   return code ~= 0 and "there is no mpirun" or nil
+   if code ~= 0 then return "there is no mpirun" end
+   _, _, code = process.shell(M.environment("mpirun -n 1 true")) -- needs a network, if only `lo`
+   return code ~= 0 and "mpirun starts nothing" or nil
 end
 
 local RECIPE = "recipes/t5_rte.lua"
@@ -43,9 +48,6 @@ end
 
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
---- A command with what a launcher needs here.
-function M.environment(command) return ("env %s %s"):format(ENVIRONMENT, command) end
-
 --- The command that runs the program with arguments as n processes; it is ended after so many
 -- seconds.
 -- @param[opt] before by rank: words in front of the program
@@ -60,8 +62,20 @@ function M.command(n, arguments, seconds, before)
       M.environment("mpirun " .. table.concat(parts, " : ")))
 end
 
---- A number for a set of them.
-function M.set_of_machines() return core.sys.getpid() % 250 + 1 end
+--- A number for a set of them, which no other process has as long as this one goes on.
+function M.set_of_machines()
+   local pid = core.sys.getpid()
+   for try = M.set and 250 or 0, 249 do
+      M.set = (pid + try) % 250 + 1
+      local name = "ft" .. M.set
+      local is_free = not core.sys.exists("/run/netns/" .. name .. "-0")
+         and not core.sys.exists("/tmp/ftnet-" .. M.set)
+      local opened, lock = pcall(core.io.lock, "/tmp/" .. name .. ".lock")
+      M.lock = is_free and opened and lock
+      if M.lock then break end
+   end
+   return M.set
+end
 
 local function netns(what, set, ...)
    return process.shell(("FTPIPE=%s tools/netns.sh %s %d %s"):format(core.sys.executable(), what,

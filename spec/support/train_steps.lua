@@ -22,7 +22,7 @@ while taken < steps do
       run:feed(batch.inputs, batch.bucket, o.rate)
    end
    if fed == steps then run:drain() end
-   run:next(60)
+   run:next(600)
    taken = taken + 1
 end
 run:finish()
