@@ -13,12 +13,48 @@ FT_INLINE float gelu_slope(float x, float t)
     return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
 }
 
+/* The normal distribution at x, and its density. */
+FT_INLINE float normal(float x)
+{
+    return 0.5f * erfcf(-x * 0.70710678118654752440f);
+}
+
+FT_INLINE float density(float x)
+{
+    return expf(-0.5f * x * x) * 0.39894228040143267794f;
+}
+
+FT_INLINE float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* The slope of z sigmoid(z). */
+FT_INLINE float swish_slope(float z)
+{
+    float gate = sigmoid(z);
+    return gate * (1.0f + z * (1.0f - gate));
+}
+
+FT_INLINE float mish_gate(float x)
+{
+    return tanhf(log1pf(expf(x)));
+}
+
 FT_INLINE float apply(ft_cuda_map map, float x, float y, float factor)
 {
     switch (map) {
     case FT_CUDA_RELU: return x < 0.0f ? 0.0f : x;
     case FT_CUDA_GELU: return 0.5f * x * (1.0f + gelu_inner(x));
-    case FT_CUDA_GELU_ERF: return 0.5f * x * erfcf(-x * 0.70710678118654752440f);
+    case FT_CUDA_RELU6: return x > 6.0f ? 6.0f : x < 0.0f ? 0.0f : x;
+    case FT_CUDA_RELU2: return x < 0.0f ? 0.0f : x * x;
+    case FT_CUDA_LEAKY_RELU: return x < 0.0f ? 0.01f * x : x;
+    case FT_CUDA_GELU_ERF: return x * normal(x);
+    case FT_CUDA_GELU_10: return x * normal(x) > 10.0f ? 10.0f : x * normal(x);
+    case FT_CUDA_SIGMOID: return sigmoid(x);
+    case FT_CUDA_SILU: return x * sigmoid(x);
+    case FT_CUDA_QUICK_GELU: return x * sigmoid(1.702f * x);
+    case FT_CUDA_MISH: return x * mish_gate(x);
     case FT_CUDA_TANH: return tanhf(x);
     case FT_CUDA_EXP: return expf(x);
     case FT_CUDA_LOG: return logf(x);
@@ -26,9 +62,19 @@ FT_INLINE float apply(ft_cuda_map map, float x, float y, float factor)
     case FT_CUDA_NEG: return -x;
     case FT_CUDA_RELU_GRAD: return y > 0.0f ? x : 0.0f;
     case FT_CUDA_GELU_GRAD: return x * gelu_slope(y, gelu_inner(y));
-    case FT_CUDA_GELU_ERF_GRAD:
-        return x * (0.5f * erfcf(-y * 0.70710678118654752440f) +
-                    y * expf(-0.5f * y * y) * 0.39894228040143267794f);
+    case FT_CUDA_RELU6_GRAD: return y > 0.0f && y < 6.0f ? x : 0.0f;
+    case FT_CUDA_RELU2_GRAD: return y > 0.0f ? 2.0f * x * y : 0.0f;
+    case FT_CUDA_LEAKY_RELU_GRAD: return y > 0.0f ? x : 0.01f * x;
+    case FT_CUDA_GELU_ERF_GRAD: return x * (normal(y) + y * density(y));
+    case FT_CUDA_GELU_10_GRAD:
+        return y * normal(y) > 10.0f ? 0.0f : x * (normal(y) + y * density(y));
+    case FT_CUDA_SIGMOID_GRAD: return x * y * (1.0f - y);
+    case FT_CUDA_SILU_GRAD: return x * swish_slope(y);
+    case FT_CUDA_QUICK_GELU_GRAD: return x * swish_slope(1.702f * y);
+    case FT_CUDA_MISH_GRAD: {
+        float gate = mish_gate(y);
+        return x * (gate + y * (1.0f - gate * gate) * sigmoid(y));
+    }
     case FT_CUDA_TANH_GRAD: return x * (1.0f - y * y);
     case FT_CUDA_SQRT_GRAD: return 0.5f * x / y;
     case FT_CUDA_ONE: return 1.0f;

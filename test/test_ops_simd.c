@@ -18,6 +18,59 @@ static double gelu_erf64(double x)
     return 0.5 * x * erfc(-x / sqrt(2.0));
 }
 
+static double relu6_64(double x)
+{
+    return fmin(fmax(x, 0.0), 6.0);
+}
+static double relu2_64(double x)
+{
+    return fmax(x, 0.0) * fmax(x, 0.0);
+}
+static double leaky_relu64(double x)
+{
+    return fmax(x, 0.01 * x);
+}
+static double gelu_10_64(double x)
+{
+    return fmin(gelu_erf64(x), 10.0);
+}
+static double sigmoid64(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+static double silu64(double x)
+{
+    return x / (1.0 + exp(-x));
+}
+static double quick_gelu64(double x)
+{
+    return x / (1.0 + exp(-1.702 * x));
+}
+static double mish64(double x)
+{
+    return x * tanh(log(1.0 + exp(x)));
+}
+
+/* Activations with their gradients, of which some are functions of the output. */
+static const struct activation {
+    ft_map1_kind map;
+    ft_map2_kind grad;
+    double (*f)(double);
+    bool of_output;
+} activations[] = {
+    {FT_MAP_RELU6, FT_MAP_RELU6_GRAD, relu6_64, true},
+    {FT_MAP_RELU2, FT_MAP_RELU2_GRAD, relu2_64, false},
+    {FT_MAP_LEAKY_RELU, FT_MAP_LEAKY_RELU_GRAD, leaky_relu64, true},
+    {FT_MAP_GELU, FT_MAP_GELU_GRAD, gelu64, false},
+    {FT_MAP_GELU_ERF, FT_MAP_GELU_ERF_GRAD, gelu_erf64, false},
+    {FT_MAP_GELU_10, FT_MAP_GELU_10_GRAD, gelu_10_64, false},
+    {FT_MAP_SIGMOID, FT_MAP_SIGMOID_GRAD, sigmoid64, true},
+    {FT_MAP_SILU, FT_MAP_SILU_GRAD, silu64, false},
+    {FT_MAP_QUICK_GELU, FT_MAP_QUICK_GELU_GRAD, quick_gelu64, false},
+    {FT_MAP_MISH, FT_MAP_MISH_GRAD, mish64, false},
+    {FT_MAP_TANH, FT_MAP_TANH_GRAD, tanh, true},
+};
+
 /* Largest |y - f(x)| relative to |f(x)| + floor over N points of [low, high]. */
 static double error_of(ft_map1 map, double (*f)(double), double low, double high, double floor)
 {
@@ -30,6 +83,39 @@ static double error_of(ft_map1 map, double (*f)(double), double low, double high
         worst = fmax(worst, fabs((double)y[i] - wanted) / (fabs(wanted) + floor));
     }
     return worst;
+}
+
+/* The same of a gradient, against central differences of f. */
+static double slope_error(const struct activation *a, ft_map2 map, double low, double high)
+{
+    static float dy[N], v[N], dx[N];
+    double worst = 0.0;
+    for (int i = 0; i < N; i++) {
+        double x = low + (high - low) * (i + 0.37) / N;
+        dy[i] = 2.0f;
+        v[i] = (float)(a->of_output ? a->f(x) : x);
+    }
+    map(dx, dy, v, N);
+    for (int i = 0; i < N; i++) {
+        double x = a->of_output ? low + (high - low) * (i + 0.37) / N : (double)v[i];
+        double wanted = (a->f(x + 1e-5) - a->f(x - 1e-5)) / 1e-5;
+        worst = fmax(worst, fabs((double)dx[i] - wanted) / (fabs(wanted) + 1.0));
+    }
+    return worst;
+}
+
+/* Past both ends of what is clipped, and where every function is flat or straight. */
+static void test_activations(void)
+{
+    for (int isa = 0; isa <= (int)ft_cpu_isa(); isa++)
+        for (size_t k = 0; k < sizeof activations / sizeof *activations; k++) {
+            const struct activation *a = &activations[k];
+            const ft_simd_math *math = ft_simd_of(isa)->math;
+            CHECK(error_of(math->map1[a->map], a->f, -15, 15, 1e-3) < 2e-6);
+            CHECK(error_of(math->map1[a->map], a->f, -80, 80, 1e-3) < 2e-6);
+            CHECK(slope_error(a, math->map2[a->grad], -15, 15) < 2e-6);
+            CHECK(slope_error(a, math->map2[a->grad], -80, 80) < 2e-6);
+        }
 }
 
 static void test_accuracy(void)
@@ -248,6 +334,7 @@ static void test_ignored_labels(void)
 int main(void)
 {
     RUN(test_accuracy);
+    RUN(test_activations);
     RUN(test_odd_numbers);
     RUN(test_keep_bits);
     RUN(test_products);

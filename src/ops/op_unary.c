@@ -69,10 +69,23 @@ static ft_status each2(const ft_call *call, double (*f)(double, double))
 /* -- the functions in f64 ---------------------------------------------------------------------- */
 
 static const double ROOT_2_OVER_PI = 0.79788456080286535588;
+static const double ROOT_1_OVER_2_PI = 0.39894228040143267794;
 
 static double relu(double x)
 {
     return x < 0.0 ? 0.0 : x;
+}
+static double relu6(double x)
+{
+    return x > 6.0 ? 6.0 : relu(x);
+}
+static double relu2(double x)
+{
+    return relu(x) * relu(x);
+}
+static double leaky_relu(double x)
+{
+    return x < 0.0 ? 0.01 * x : x;
 }
 static double gelu(double x)
 {
@@ -82,6 +95,27 @@ static double gelu_erf(double x)
 {
     return 0.5 * x * erfc(-x / sqrt(2.0));
 }
+static double gelu_10(double x)
+{
+    double y = gelu_erf(x);
+    return y > 10.0 ? 10.0 : y;
+}
+static double sigmoid(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+static double silu(double x)
+{
+    return x * sigmoid(x);
+}
+static double quick_gelu(double x)
+{
+    return x * sigmoid(1.702 * x);
+}
+static double mish(double x)
+{
+    return x * tanh(log1p(exp(x)));
+}
 static double negative(double x)
 {
     return -x;
@@ -89,6 +123,18 @@ static double negative(double x)
 static double relu_grad(double dy, double y)
 {
     return y > 0.0 ? dy : 0.0;
+}
+static double relu6_grad(double dy, double y)
+{
+    return y > 0.0 && y < 6.0 ? dy : 0.0;
+}
+static double relu2_grad(double dy, double x)
+{
+    return 2.0 * dy * relu(x);
+}
+static double leaky_relu_grad(double dy, double y)
+{
+    return y > 0.0 ? dy : 0.01 * dy;
 }
 static double gelu_grad(double dy, double x)
 {
@@ -98,8 +144,35 @@ static double gelu_grad(double dy, double x)
 }
 static double gelu_erf_grad(double dy, double x)
 {
-    double density = exp(-0.5 * x * x) * 0.39894228040143267794;
+    double density = exp(-0.5 * x * x) * ROOT_1_OVER_2_PI;
     return dy * (0.5 * erfc(-x / sqrt(2.0)) + x * density);
+}
+static double gelu_10_grad(double dy, double x)
+{
+    return gelu_erf(x) > 10.0 ? 0.0 : gelu_erf_grad(dy, x);
+}
+static double sigmoid_grad(double dy, double y)
+{
+    return dy * y * (1.0 - y);
+}
+/* of x sigmoid(k x) */
+static double swish_grad(double dy, double x, double k)
+{
+    double gate = sigmoid(k * x);
+    return dy * gate * (1.0 + k * x * (1.0 - gate));
+}
+static double silu_grad(double dy, double x)
+{
+    return swish_grad(dy, x, 1.0);
+}
+static double quick_gelu_grad(double dy, double x)
+{
+    return swish_grad(dy, x, 1.702);
+}
+static double mish_grad(double dy, double x)
+{
+    double t = tanh(log1p(exp(x)));
+    return dy * (t + x * (1.0 - t * t) * sigmoid(x));
 }
 static double tanh_grad(double dy, double y)
 {

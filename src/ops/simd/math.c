@@ -40,6 +40,18 @@ static inline vf vf_relu(vf x)
 {
     return vf_select(x < 0.0f, vf_set(0.0f), x);
 }
+static inline vf vf_relu6(vf x)
+{
+    return vf_select(x > 6.0f, vf_set(6.0f), vf_relu(x));
+}
+static inline vf vf_relu2(vf x)
+{
+    return vf_relu(x) * vf_relu(x);
+}
+static inline vf vf_leaky_relu(vf x)
+{
+    return vf_select(x < 0.0f, x * 0.01f, x);
+}
 static inline vf vf_gelu(vf x)
 {
     return x * vf_gelu_gate(x);
@@ -52,6 +64,23 @@ static inline vf vf_gelu_erf(vf x)
 {
     vf density;
     return x * vf_normal(x, &density);
+}
+static inline vf vf_gelu_10(vf x)
+{
+    vf y = vf_gelu_erf(x);
+    return vf_select(y > 10.0f, vf_set(10.0f), y);
+}
+static inline vf vf_silu(vf x)
+{
+    return x * vf_sigmoid(x);
+}
+static inline vf vf_quick_gelu(vf x)
+{
+    return x * vf_sigmoid(x * 1.702f);
+}
+static inline vf vf_mish(vf x)
+{
+    return x * vf_mish_gate(vf_mish_exp(x));
 }
 
 static inline vf add(vf a, vf b)
@@ -74,6 +103,18 @@ static inline vf vf_relu_grad(vf dy, vf y)
 {
     return vf_select(y > 0.0f, dy, vf_set(0.0f));
 }
+static inline vf vf_relu6_grad(vf dy, vf y)
+{
+    return vf_select(y < 6.0f, vf_relu_grad(dy, y), vf_set(0.0f));
+}
+static inline vf vf_relu2_grad(vf dy, vf x)
+{
+    return dy * 2.0f * vf_relu(x);
+}
+static inline vf vf_leaky_relu_grad(vf dy, vf y)
+{
+    return vf_select(y > 0.0f, dy, dy * 0.01f);
+}
 static inline vf vf_gelu_grad(vf dy, vf x)
 {
     return dy * vf_gelu_slope(x, vf_gelu_gate(x));
@@ -94,6 +135,33 @@ static inline vf vf_gelu_erf_grad(vf dy, vf x)
 {
     vf density, normal = vf_normal(x, &density);
     return dy * (x * density + normal);
+}
+static inline vf vf_gelu_10_grad(vf dy, vf x)
+{
+    return vf_select(vf_gelu_erf(x) > 10.0f, vf_set(0.0f), vf_gelu_erf_grad(dy, x));
+}
+static inline vf vf_sigmoid_grad(vf dy, vf y)
+{
+    return dy * (y * (1.0f - y));
+}
+/* of x sigmoid(k x) */
+static inline vf swish_grad(vf dy, vf x, float k)
+{
+    vf z = x * k, gate = vf_sigmoid(z);
+    return dy * (gate * (z * (1.0f - gate) + 1.0f));
+}
+static inline vf vf_silu_grad(vf dy, vf x)
+{
+    return swish_grad(dy, x, 1.0f);
+}
+static inline vf vf_quick_gelu_grad(vf dy, vf x)
+{
+    return swish_grad(dy, x, 1.702f);
+}
+static inline vf vf_mish_grad(vf dy, vf x)
+{
+    vf w = vf_mish_exp(x), gate = vf_mish_gate(w);
+    return dy * (gate + x * (1.0f - gate) * (1.0f + gate) * (w / (1.0f + w)));
 }
 
 #define MAP1(row, ...)                                                                             \

@@ -119,4 +119,17 @@ static inline vf vf_gelu_slope(vf x, vf gate)
     return gate + x * slope * (gate * (1.0f - gate));
 }
 
+/* e^x up to where tanh(log(1 + e^x)) is 1 in f32. */
+static inline vf vf_mish_exp(vf x)
+{
+    return vf_exp(vf_min(vf_set(20.0f), x)); /* this order keeps NaN */
+}
+
+/* tanh(log(1 + w)) = (w^2 + 2w) / (w^2 + 2w + 2) of w = vf_mish_exp(x). */
+static inline vf vf_mish_gate(vf w)
+{
+    vf n = w * (w + 2.0f);
+    return n / (n + 2.0f);
+}
+
 #endif
