@@ -45,6 +45,7 @@ end
 -- Tiny models of other forms (tools/make_golden_forms.py): loss, logits, gradients, greedy rows.
 for name, what in pairs {
    mt5 = "mT5, as it was published", t5_headless = "T5, told of a head that its file lacks",
+   t5_gated_silu = "T5, whose feed-forward blocks are those of UL2",
    gpt2_scaled = "GPT-2, whose blocks scale attention by their number",
 } do
    describe("a model of " .. what, function()

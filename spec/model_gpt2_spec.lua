@@ -58,6 +58,7 @@ describe("a GPT-2 configuration", function()
          assert.same(activation("gelu_new"), activation(name))
       end
       assert.same(activation("gelu"), activation("gelu_python"))
+      assert.same(activation("silu"), activation("swish"))
    end)
 
    it("ends texts with the first of several ends of answers", function()
@@ -71,8 +72,9 @@ describe("a GPT-2 configuration", function()
          files.unsupported(pattern, gpt2.config, raw_config(changes))
       end
       refused({ model_type = "gptj" }, "model_type is 'gptj', expected 'gpt2'")
-      refused({ activation_function = "silu" },
-         "'activation_function' is silu, expected one of: gelu, gelu_accurate, gelu_fast, gelu_new")
+      refused({ activation_function = "sillu" }, "'activation_function' is sillu, expected one of: "
+         .. "gelu, gelu_10, gelu_accurate, .*, swish, tanh %(did you mean 'silu'%?%)$")
+      refused({ activation_function = "xielu_of_2025" }, "is xielu_of_2025, expected .*, tanh$")
       refused({ n_head = 5 }, "n_embd 12 is not a multiple of n_head, 5")
       refused({ n_layer = 0 }, "'n_layer' is 0, expected a positive integer")
       refused({ n_layer = 4097 }, "'n_layer' is 4097, expected at most 4096 layers")
@@ -88,7 +90,7 @@ end)
 
 describe("a GPT-2 graph", function()
    it("obeys the rules of graphs and comes back from its text", function()
-      for _, act in ipairs { "gelu_new", "gelu", "relu" } do
+      for _, act in ipairs(judge.activations) do
          local config = gpt2.config(raw_config { activation_function = act })
          local graph = gpt2.training(config, { batch = 2, source = 9, dropout = 0.1 })
          graph:verify()
@@ -132,9 +134,9 @@ describe("a GPT-2 graph", function()
       assert.same({ 8, 11 }, buckets.of(model, 11))
    end)
 
-   for _, form in ipairs { { "gelu_new", true }, { "gelu", false }, { "relu", true } } do
-      it("computes what the paper's equations give, " .. form[1], function()
-         local raw = raw_config { activation_function = form[1], tie_word_embeddings = form[2] }
+   for i, name in ipairs(judge.activations) do
+      it("computes what the paper's equations give, " .. name, function()
+         local raw = raw_config { activation_function = name, tie_word_embeddings = i % 2 == 0 }
          local graph = gpt2.training(gpt2.config(raw), SIZE)
          local params, numbers = random_params(graph)
          local out = core.program.new(graph, { grads = true }):run(params,

@@ -54,6 +54,35 @@ describe("a T5 configuration", function()
       assert.is_false(config.scaled)
    end)
 
+   it("has the activation that feed_forward_proj says, or what transformers made of it", function()
+      local function rows(changes)
+         local config, list = t5.config(raw_config(changes)), {}
+         local graph = t5.training(config, { batch = 1, source = 3, target = 2, grads = false })
+         for n = 1, graph:counts().forward do
+            local node = graph:node(n)
+            if node.scope == "encoder/block.0/ff" then list[#list + 1] = node.op end
+         end
+         graph:verify()
+         return table.concat(list, " ")
+      end
+      local function has(wanted, changes)
+         assert.equal("rms_norm " .. wanted .. " linear add", rows(changes))
+      end
+      has("linear", {})
+      has("linear silu", { feed_forward_proj = "silu" })
+      has("linear gelu_erf", { feed_forward_proj = "gelu" })
+      has("linear linear gated_gelu", { feed_forward_proj = "gated-gelu" })
+      has("linear linear gated_gelu", { feed_forward_proj = "gated-gelu_new" })
+      has("linear silu linear mul", { feed_forward_proj = "gated-silu" })
+      has("linear linear mul", { feed_forward_proj = "gated-relu" })
+      has("linear silu linear mul",
+         { feed_forward_proj = "gated-silu", dense_act_fn = "silu", is_gated_act = true })
+      has("linear gelu_erf linear mul",
+         { feed_forward_proj = "gated-gelu", dense_act_fn = "gelu", is_gated_act = true })
+      has("linear gelu", { dense_act_fn = "gelu_new", is_gated_act = core.json.null })
+      has("linear linear mul", { is_gated_act = true, dense_act_fn = core.json.null })
+   end)
+
    it("knows the forms of mT5", function()
       local config = t5.config(raw_config { model_type = "mt5" })
       assert.is_true(config.gated)
@@ -93,12 +122,15 @@ describe("a T5 configuration", function()
          files.unsupported(pattern, t5.config, raw_config(changes))
       end
       refused({ model_type = "bert" }, "model_type is 'bert', expected 't5'")
-      refused({ feed_forward_proj = "silu" }, "'silu', expected 'relu' or 'gated%-gelu'")
-      refused({ dense_act_fn = "gelu" },
-         "'dense_act_fn' is gelu, expected relu, which feed_forward_proj 'relu' stands for")
-      refused({ feed_forward_proj = "gated-gelu", dense_act_fn = "gelu" },
-         "'dense_act_fn' is gelu, expected gelu_new, which feed_forward_proj 'gated%-gelu'")
-      refused({ is_gated_act = true }, "'is_gated_act' is true, expected false")
+      refused({ feed_forward_proj = "sillu" },
+         "'feed_forward_proj' is sillu, expected one of: gelu, .* %(did you mean 'silu'%?%)$")
+      refused({ feed_forward_proj = "gated-sillu" }, "'feed_forward_proj' is gated%-sillu, "
+         .. "expected 'gated%-' and one of: gelu, .* %(did you mean 'gated%-silu'%?%)$")
+      refused({ feed_forward_proj = "gated-gated-silu" }, "is gated%-gated%-silu, expected 'gated")
+      refused({ feed_forward_proj = "gated-" }, "_proj' is gated%-, expected 'gated%-' and one of")
+      refused({ feed_forward_proj = true }, "'feed_forward_proj' is true, expected one of: gelu, ")
+      refused({ dense_act_fn = "gelux" }, "'dense_act_fn' is gelux, expected one of: gelu, ")
+      refused({ is_gated_act = 1 }, "'is_gated_act' is 1, expected true or false")
       refused({ scale_decoder_outputs = 1 },
          "'scale_decoder_outputs' is 1, expected true or false")
       refused({ d_model = 0 }, "'d_model' is 0, expected a positive integer")

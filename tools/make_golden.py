@@ -207,6 +207,7 @@ def bert():
     golden("bert", make, inputs, {"param." + name: value for name, value in head.items()})
 
 
-t5()
-gpt2()
-bert()
+if __name__ == "__main__":
+    t5()
+    gpt2()
+    bert()

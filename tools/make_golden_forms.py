@@ -5,6 +5,7 @@
     spec/golden/mt5                 a tiny mT5
     spec/golden/t5_headless         a tiny T5 whose config.json asks for a head that is not there
     spec/golden/gpt2_scaled         a tiny GPT-2 whose blocks scale attention by their number
+    spec/golden/t5_gated_silu       a tiny T5 with the feed-forward blocks of UL2
 
     /tmp/golden/bin/python tools/make_golden_forms.py     # the environment of make_golden.py
 
@@ -177,12 +178,16 @@ def headless(config, _):
     config.pop("scale_decoder_outputs", None)
 
 
-generation()
-directory("mt5", transformers.MT5Config, transformers.MT5ForConditionalGeneration, T5_SIZE,
-          T5_INPUTS, published_mt5)
-directory("t5_headless", transformers.T5Config, transformers.T5ForConditionalGeneration, T5_SIZE,
-          T5_INPUTS, headless)
-directory("gpt2_scaled", transformers.GPT2Config, transformers.GPT2LMHeadModel,
-          dict(GPT2_SIZE, scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False,
-               reorder_and_upcast_attn=True),
-          GPT2_INPUTS, lambda config, tensors: None)
+if __name__ == "__main__":
+    generation()
+    directory("mt5", transformers.MT5Config, transformers.MT5ForConditionalGeneration, T5_SIZE,
+              T5_INPUTS, published_mt5)
+    directory("t5_headless", transformers.T5Config, transformers.T5ForConditionalGeneration,
+              T5_SIZE, T5_INPUTS, headless)
+    directory("t5_gated_silu", transformers.T5Config, transformers.T5ForConditionalGeneration,
+              dict(T5_SIZE, feed_forward_proj="gated-silu", d_model=4, d_kv=2, d_ff=6, num_layers=1,
+                   num_decoder_layers=1), T5_INPUTS, lambda config, tensors: None)
+    directory("gpt2_scaled", transformers.GPT2Config, transformers.GPT2LMHeadModel,
+              dict(GPT2_SIZE, scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False,
+                   reorder_and_upcast_attn=True),
+              GPT2_INPUTS, lambda config, tensors: None)

@@ -3,6 +3,12 @@
 
 local M = {}
 
+--- Names of activations, a name for each function.
+M.activations = {
+   "gelu", "gelu_10", "gelu_new", "leaky_relu", "linear", "mish", "quick_gelu", "relu",
+   "relu2", "relu6", "sigmoid", "silu", "tanh",
+}
+
 local function dot(a, b)
    local sum = 0
    for i = 1, #a do sum = sum + a[i] * b[i] end
@@ -19,6 +25,8 @@ local function erf(x)
    return 2 / math.sqrt(math.pi) * math.exp(-x * x) * sum
 end
 
+local function sigmoid(x) return 1 / (1 + math.exp(-x)) end
+
 local acts = {
    gelu = function(x) return 0.5 * x * (1 + erf(x / math.sqrt(2))) end,
    gelu_new = function(x)
@@ -26,6 +34,16 @@ local acts = {
       return 0.5 * x * (1 + (u - 1) / (u + 1))
    end,
    relu = function(x) return math.max(x, 0) end,
+   relu2 = function(x) return math.max(x, 0) ^ 2 end,
+   relu6 = function(x) return math.min(math.max(x, 0), 6) end,
+   leaky_relu = function(x) return math.max(x, 0.01 * x) end,
+   linear = function(x) return x end,
+   gelu_10 = function(x) return math.min(0.5 * x * (1 + erf(x / math.sqrt(2))), 10) end,
+   sigmoid = sigmoid,
+   silu = function(x) return x * sigmoid(x) end,
+   quick_gelu = function(x) return x * sigmoid(1.702 * x) end,
+   mish = function(x) return x * math.tanh(math.log(1 + math.exp(x))) end,
+   tanh = math.tanh,
 }
 
 --- Weights as BERT's files have them, (out, in).

@@ -5,6 +5,7 @@
 -- the exact one. Parameters bear the names of Hugging Face's BertForQuestionAnswering; the pooler,
 -- which a span head does not use, is not there.
 
+local activations = require("ftpipe.model.activations")
 local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
 local copy = require("ftpipe.base.copy")
@@ -105,7 +106,7 @@ end
 
 --- What changes the computation in ways that are not built here.
 local function check_form(config, raw)
-   config.activation = check.activation(config, "hidden_act")
+   config.activation = activations.of("hidden_act", config.hidden_act)
    if config.position_embedding_type ~= "absolute" then
       check.refuse("position_embedding_type is '%s', expected 'absolute'",
          shown(config.position_embedding_type))

@@ -99,16 +99,21 @@ function Blocks:join(x, residual)
    return self.g:add("dropout_add", { x, residual }, { p = self.dropout })
 end
 
+--- The configuration's activation of a product.
+function Blocks:activated(x, name, n_out, n_in)
+   local activation = self.c.activation
+   local y = self:linear(x, name, n_out, n_in, activation.fused)
+   return activation.row and self.g:add(activation.row, { y }) or y
+end
+
 --- Two products with the configuration's activation between them.
 -- @tparam value x
 -- @tparam string first name of the product that widens
 -- @tparam string second name of the one that narrows
 -- @tparam int inner width between them
 function Blocks:feed_forward(x, first, second, inner)
-   local width, activation = self.c[self.form.width], self.c.activation
-   local h = self:linear(x, first, inner, width, activation.fused)
-   if activation.row then h = self.g:add(activation.row, { h }) end
-   return self:linear(h, second, width, inner)
+   local width = self.c[self.form.width]
+   return self:linear(self:activated(x, first, inner, width), second, width, inner)
 end
 
 return M

@@ -2,7 +2,6 @@
 
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
-local keys_of = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local shown = require("ftpipe.base.shown")
 
@@ -141,24 +140,6 @@ function M.absent(raw, keys, wanted)
          M.refuse("'%s' is %s, expected %s", key, shown(value), wanted)
       end
    end
-end
-
--- activation in config.json -> that of the `linear` row, and the row that follows it.
-local activations = { relu = { fused = 1 } }
--- One function has several names in transformers, by how it is computed there.
-for _, name in ipairs { "gelu", "gelu_python" } do
-   activations[name] = { fused = 0, row = "gelu_erf" }
-end
-for _, name in ipairs { "gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast",
-   "gelu_accurate" } do
-   activations[name] = { fused = 0, row = "gelu" }
-end
-
---- How the activation that the key names is built: fused (the activation of `linear`) and row (the
--- one that follows it, or nil).
-function M.activation(config, key)
-   return activations[config[key]] or M.refuse("'%s' is %s, expected one of: %s", key,
-      shown(config[key]), table.concat(keys_of(activations), ", "))
 end
 
 return M

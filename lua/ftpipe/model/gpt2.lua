@@ -5,6 +5,7 @@
 -- layouts of Hugging Face's GPT2LMHeadModel: weights of blocks are stored (in, out), and one
 -- product gives queries, keys and values together.
 
+local activations = require("ftpipe.model.activations")
 local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
 local copy = require("ftpipe.base.copy")
@@ -96,7 +97,7 @@ local function check_form(config, raw)
       "reorder_and_upcast_attn",
    })
    check.absent(raw, { "add_cross_attention" }, "a model of its own")
-   config.activation = check.activation(config, "activation_function")
+   config.activation = activations.of("activation_function", config.activation_function)
    if config.n_embd % config.n_head ~= 0 then
       check.refuse("n_embd %d is not a multiple of n_head, %d", config.n_embd, config.n_head)
    end

@@ -5,6 +5,7 @@
 -- Parameters bear their Hugging Face names. Attention takes the table of relative position biases
 -- itself: every block is one use of its stack's table, so that no stage sends a bias to another.
 
+local activations = require("ftpipe.model.activations")
 local blocks = require("ftpipe.model.blocks")
 local check = require("ftpipe.model.check")
 local copy = require("ftpipe.base.copy")
@@ -106,34 +107,33 @@ local function check_values(config)
    end
 end
 
--- Values of feed_forward_proj, and of the keys that take its place in transformers.
-local feed_forwards = {
-   relu = { is_gated_act = false, dense_act_fn = "relu" },
-   ["gated-gelu"] = { is_gated_act = true, dense_act_fn = "gelu_new" },
-}
+-- What a value of feed_forward_proj stands for, where it is not what the name says.
+local renamed = { ["gated-gelu"] = "gelu_new" }
 
---- Whether feed-forward blocks are gated.
-local function check_feed_forward(config, raw)
-   local form = feed_forwards[config.feed_forward_proj]
-   if not form then
-      check.refuse("feed_forward_proj is '%s', expected 'relu' or 'gated-gelu'",
-         shown(config.feed_forward_proj))
+local function is_given(value) return value ~= nil and value ~= core.json.null end
+
+--- Adds the activation of feed-forward blocks, and whether they are gated: feed_forward_proj says
+-- both, and the keys in which transformers saves what it made of it say it again.
+local function add_feed_forward(config, raw)
+   local said = config.feed_forward_proj
+   local name = type(said) == "string" and said:match("^gated%-(.*)$")
+   config.gated = type(name) == "string"
+   config.activation = activations.of("feed_forward_proj", renamed[said] or name or said,
+      config.gated and "gated-" or nil)
+   if is_given(raw.dense_act_fn) then
+      config.activation = activations.of("dense_act_fn", raw.dense_act_fn)
    end
-   for _, key in ipairs { "dense_act_fn", "is_gated_act" } do
-      local value = raw[key]
-      if value ~= nil and value ~= core.json.null and value ~= form[key] then
-         check.refuse("'%s' is %s, expected %s, which feed_forward_proj '%s' stands for", key,
-            shown(value), tostring(form[key]), config.feed_forward_proj)
-      end
+   if is_given(raw.is_gated_act) then
+      check.flags(raw, { "is_gated_act" })
+      config.gated = raw.is_gated_act
    end
-   return form.is_gated_act
 end
 
 --- Whether what the decoder gives is scaled before the head: in T5 unless config.json asks for a
 -- head of its own, in mT5 never.
 local function check_scaled(config, raw)
    local scaled = raw.scale_decoder_outputs
-   if scaled == nil or scaled == core.json.null then
+   if not is_given(scaled) then
       return raw.model_type == "t5" and config.tie_word_embeddings
    end
    check.flags(raw, { "scale_decoder_outputs" })
@@ -151,14 +151,11 @@ function M.config(raw, untied)
    local config = check.with_presets(raw, raw.model_type == "t5" and presets or presets_of_mt5,
       required)
    check.sizes(config, required)
-   local decoder_layers = raw.num_decoder_layers
-   if decoder_layers == nil or decoder_layers == core.json.null then
-      decoder_layers = raw.num_layers
-   end
-   config.num_decoder_layers = decoder_layers
+   config.num_decoder_layers = raw.num_decoder_layers
+   if not is_given(raw.num_decoder_layers) then config.num_decoder_layers = raw.num_layers end
    check.layers(config, { "num_layers", "num_decoder_layers" })
    check_values(config)
-   config.gated = check_feed_forward(config, raw)
+   add_feed_forward(config, raw)
    config.tied = not untied
    if untied == nil then config.tied = config.tie_word_embeddings end
    config.scaled = check_scaled(config, raw)
@@ -250,17 +247,20 @@ function Builder:attend(inputs, opts)
    })
 end
 
+--- The activation of one product, times another product.
+function Builder:gate(x, name)
+   local c = self.c
+   local whole = c.activation.gate
+   local gate = self[whole and "linear" or "activated"](self, x, name .. ".wi_0", c.d_ff, c.d_model)
+   local value = self:linear(x, name .. ".wi_1", c.d_ff, c.d_model)
+   return self.g:add(whole or "mul", { gate, value })
+end
+
 function Builder:feed_forward(x, prefix)
-   local c, g = self.c, self.g
+   local c = self.c
    local name = prefix .. ".DenseReluDense"
-   local h
-   if c.gated then
-      local gate = self:linear(x, name .. ".wi_0", c.d_ff, c.d_model)
-      local value = self:linear(x, name .. ".wi_1", c.d_ff, c.d_model)
-      h = g:add("gated_gelu", { gate, value })
-   else
-      h = self:linear(x, name .. ".wi", c.d_ff, c.d_model, 1)
-   end
+   local h = c.gated and self:gate(x, name)
+      or self:activated(x, name .. ".wi", c.d_ff, c.d_model)
    return self:linear(self:drop(h), name .. ".wo", c.d_model, c.d_ff)
 end
 
