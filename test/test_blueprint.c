@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "blueprint/actions.h"
-#include "blueprint/guards.h"
+#include "state/places.h"
 #include "blueprint/states.h"
 #include "base/alloc.h"
 #include "engine_case.h"
@@ -79,7 +79,7 @@ static void test_places_are_apart(void)
         if (!pipeline_init(&p, "cpu:3", schedules[i])) return;
         if (!CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK)) return;
         guards.n = 0;
-        ft_blueprint_guards(b, note_guard, &guards);
+        places_visit(b, note_guard, &guards);
         for (int g = 0; g < guards.n; g++) {
             const ft_guard *one = &guards.of[g];
             const ft_block_layout *block = &b->blocks[one->device];

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "blueprint/guards.h"
+#include "state/places.h"
 #include "state/remote.h"
 
 /* Of those classes whose places come and go, which evaluation has elsewhere. */
@@ -55,7 +55,7 @@ ft_status guards_write(ft_run *run, bool all, ft_error *err)
 {
     pass p = {.run = run, .all = all, .err = err};
     memset(p.line, GUARD, sizeof p.line);
-    ft_blueprint_guards(run->blueprint, write_guard, &p);
+    places_visit(run->blueprint, write_guard, &p);
     if (p.status != FT_OK) return p.status;
     return finish_streams(run, err);
 }
@@ -65,7 +65,7 @@ ft_status guards_check(ft_run *run, ft_error *err)
     pass p = {.run = run, .err = err};
     char stage[48] = "", slot[48] = "", name[128] = "";
     memset(p.line, GUARD, sizeof p.line);
-    ft_blueprint_guards(run->blueprint, check_guard, &p);
+    places_visit(run->blueprint, check_guard, &p);
     if (p.status != FT_OK || !p.broken) return p.status;
     if (p.first.seat >= 0)
         snprintf(stage, sizeof stage, " in stage %d", plan_stage(run, p.first.seat));

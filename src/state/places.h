@@ -1,6 +1,6 @@
-/* blueprint/guards.h - where every place of a blueprint ends. */
-#ifndef FT_BLUEPRINT_GUARDS_H
-#define FT_BLUEPRINT_GUARDS_H
+/* state/places.h - where every place of a blueprint ends. */
+#ifndef FT_STATE_PLACES_H
+#define FT_STATE_PLACES_H
 
 #include "blueprint/blueprint.h"
 
@@ -14,7 +14,7 @@ typedef struct ft_guard {
 } ft_guard;
 
 /* Calls visit for every place that the blueprint has (that of evaluation: of its own alone). */
-void ft_blueprint_guards(const ft_blueprint *blueprint,
-                         void (*visit)(void *user, const ft_guard *guard), void *user);
+void places_visit(const ft_blueprint *blueprint, void (*visit)(void *user, const ft_guard *guard),
+                  void *user);
 
 #endif

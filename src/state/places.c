@@ -1,9 +1,8 @@
-/* blueprint/guards.c - where every place of a blueprint ends, but those of what moves: a unit takes
+/* state/places.c - where every place of a blueprint ends, but those of what moves: a unit takes
  * its guard with it. */
 #include <stddef.h>
 
-#include "blueprint/guards.h"
-#include "blueprint/internal.h"
+#include "state/places.h"
 #include "blueprint/states.h"
 
 typedef struct walk {
@@ -100,8 +99,8 @@ static void visit_buffers(const walk *w)
     }
 }
 
-void ft_blueprint_guards(const ft_blueprint *b, void (*visit)(void *user, const ft_guard *guard),
-                         void *user)
+void places_visit(const ft_blueprint *b, void (*visit)(void *user, const ft_guard *guard),
+                  void *user)
 {
     const walk w = {b, visit, user};
     for (int s = 0; s < b->seating.n_seats; s++) {
