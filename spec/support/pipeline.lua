@@ -175,6 +175,7 @@ function M.plan(options)
       clip = o.clip, seed = o.seed,
       precision = o.precision, dropout = o.dropout, steps = o.steps, batches = o.steps,
       plan = o.plan, swap = o.swap, update = o.update, swap_dir = o.swap_dir, packs = o.packs,
+      forward_micro_batches = o.forward_micro_batches,
       groups = o.groups, train_only = o.train_only, freeze = o.freeze, layer_decay = o.layer_decay,
       lora = o.lora, lora_alpha = o.lora_alpha, lora_dropout = o.lora_dropout,
       lora_targets = o.lora_targets,

@@ -2,7 +2,10 @@
  *
  * An action reads what its edges bring where it lies, and makes what other seats of its device
  * wait for in the slots of edges. What the seat keeps longer than the slot is copied out of it,
- * and what goes to other devices is copied to them. */
+ * and what goes to other devices is copied to them.
+ *
+ * A joint forward gathers what edges bring of all its micro-batches, and makes everything in the
+ * work area. Each of them gives its part from there. */
 #include <math.h>
 
 #include "actions/internal.h"
@@ -67,6 +70,16 @@ static ft_status receive_values(worker *w, const ft_action *a, int bucket,
     return FT_OK;
 }
 
+/* Where the action finds what its program has made, or the joint one that it is part of. */
+static char *made_at(const worker *w, const ft_action *a, int bucket, const ft_program *program,
+                     const ft_bases *bases, ft_value_id v)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    int part = ft_blueprint_part(b, a);
+    char *at = ft_place_address(bases, ft_program_place(program, v));
+    return part ? at + part * ft_blueprint_part_bytes(b, bucket, v) : at;
+}
+
 /* *finite: whether all that was sent is. */
 static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft_program *program,
                              const ft_bases *bases, bool *finite, ft_error *err)
@@ -80,7 +93,7 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
         char *slot = row_place(w->run, at, a);
         for (int k = 0; k < c->n; k++) {
             const ft_spec *spec = &ft_graph_value(g, c->items[k])->spec;
-            const void *data = ft_place_address(bases, ft_program_place(program, c->items[k]));
+            const void *data = made_at(w, a, bucket, program, bases, c->items[k]);
             char *out = slot + item_at(c, bucket, k);
             if (data != out)
                 FT_TRY(copy_on(w->compute, at_device(w->run, c->rows[at.row].device, out),
@@ -156,6 +169,80 @@ static char *held_slot(const ft_run *run, int s, int64_t index)
            index % seat->n_held_slots * seat->held_slot_bytes;
 }
 
+/* -- joint forwards ---------------------------------------------------------------------------- */
+
+/* Copies one micro-batch's values of the edges in to their part in the work area. */
+static ft_status gather_part(worker *w, const ft_action *a, int number, int bucket,
+                             const ft_bases *bases, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_program *joint = w->run->seats[a->seat].joint[bucket];
+    ft_row_end at;
+    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
+        const ft_cargo *c = &b->cargoes[at.edge];
+        const char *slot = row_place(w->run, at, a);
+        for (int k = 0; k < c->n; k++) {
+            int64_t bytes = value_bytes(b->cut.graphs[bucket], c->items[k]);
+            int64_t stride = ft_blueprint_part_bytes(b, bucket, c->items[k]);
+            char *to = ft_place_address(bases, ft_program_place(joint, c->items[k]));
+            if (number && !stride) continue;
+            FT_TRY(copy_on(w->compute, at_device(w->run, w->device, to + number * stride),
+                           at_device(w->run, w->device, slot + item_at(c, bucket, k)), bytes, err));
+        }
+    }
+    return FT_OK;
+}
+
+static ft_status gather(worker *w, const ft_action *a, int n, int bucket, const ft_bases *bases,
+                        ft_error *err)
+{
+    ft_action part = *a;
+    for (int k = 0; k < n; k++, part.micro++) FT_TRY(gather_part(w, &part, k, bucket, bases, err));
+    return FT_OK;
+}
+
+/* Copies what the seat's own nodes leave for the micro-batch's backward out of the work area. */
+static ft_status keep_part(worker *w, const ft_action *a, int bucket, const ft_bases *bases,
+                           ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const seat_state *state = &w->run->seats[a->seat];
+    const ft_stage *cut = b->seats[a->seat].cut[bucket];
+    for (int i = 0; i < cut->n_saved; i++) {
+        ft_value_id v = cut->saved[i];
+        if (!ft_blueprint_makes(b, a->seat, bucket, v)) continue;
+        ft_place place = ft_program_place(state->programs[a->kind][bucket], v);
+        const char *from = made_at(w, a, bucket, state->joint[bucket], bases, v);
+        FT_TRY(copy_on(w->compute, at_device(w->run, w->device, ft_place_address(bases, place)),
+                       at_device(w->run, w->device, from), value_bytes(b->cut.graphs[bucket], v),
+                       err));
+    }
+    return FT_OK;
+}
+
+/* What the action computes, into the work area at first. The first of a joint forward computes for
+ * all; the work area is taken until the last has its part. */
+static ft_status run_joint(worker *w, const ft_action *a, int bucket, const ft_bases *bases,
+                           ft_error *err)
+{
+    const ft_program *joint = w->run->seats[a->seat].joint[bucket];
+    int n = ft_blueprint_joint(w->run->blueprint, a);
+    if (n > 1) {
+        occupy(w, bases->work, ft_program_work_bytes(joint));
+        FT_TRY(gather(w, a, n, bucket, bases, err));
+        FT_TRY(ft_program_run(joint, bases, err));
+    }
+    return keep_part(w, a, bucket, bases, err);
+}
+
+static bool is_last_part(const ft_blueprint *b, const ft_action *a)
+{
+    int joint = b->seating.of[b->seats[a->seat].stage].joint;
+    return ft_blueprint_part(b, a) == joint - 1;
+}
+
+/* -- actions ----------------------------------------------------------------------------------- */
+
 ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
@@ -165,6 +252,7 @@ ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
     int bucket = batch_of(run, a->batch)->bucket;
     bool forward = a->kind == FT_ACT_FORWARD, last = ft_seat_is_last(&b->seating, a);
     const ft_program *program = state->programs[a->kind][bucket];
+    const ft_program *joint = forward && state->joint ? state->joint[bucket] : NULL;
     int64_t index = ft_seat_index(&b->seating, a);
     char *held = held_slot(run, a->seat, index);
     ft_high_water water = {0, 0};
@@ -196,15 +284,16 @@ ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
     set_inputs(w, a, bucket);
     if (forward) occupy(w, bases.saved, ft_place_room(seat->slot_bytes));
     if (a->kind == FT_ACT_BACKWARD_INPUT) occupy(w, held, ft_place_room(seat->held_slot_bytes));
-    occupy(w, bases.work, ft_program_work_bytes(program));
+    if (!joint) occupy(w, bases.work, ft_program_work_bytes(program));
     bind_rows(w, a, bucket, program);
     FT_TRY(receive_values(w, a, bucket, program, &bases, err));
-    FT_TRY(ft_program_run(program, &bases, err));
-    FT_TRY(send_values(w, a, bucket, program, &bases, &sent, err));
+    FT_TRY(joint ? run_joint(w, a, bucket, &bases, err) : ft_program_run(program, &bases, err));
+    FT_TRY(send_values(w, a, bucket, joint ? joint : program, &bases, &sent, err));
     if (forward) FT_TRY(hand_out(w, a, bucket, program, &bases, err));
     FT_TRY(find_out(w, a, bucket, program, &bases, sent, err));
     ledger_work(w, water.work);
-    vacate(w, bases.work, ft_program_work_bytes(program));
+    if (!joint || is_last_part(b, a))
+        vacate(w, bases.work, ft_program_work_bytes(joint ? joint : program));
     if (a->kind != (int)seat->last) return FT_OK;
     vacate(w, bases.saved, ft_place_room(seat->slot_bytes));
     if (a->kind == FT_ACT_BACKWARD_WEIGHT) vacate(w, held, ft_place_room(seat->held_slot_bytes));

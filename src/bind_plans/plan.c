@@ -44,6 +44,7 @@ static void push_stage(lua_State *L, const ft_plan *plan, int s)
     lua_createtable(L, 0, 8);
     lua_pushboolean(L, plan->recompute[s]);
     lua_setfield(L, -2, "recompute");
+    script_set_number(L, "joint", plan->joint[s]);
     script_set_stage(L, plan, s);
 }
 

@@ -1,5 +1,6 @@
 /* bind_runs/blueprint.c - from a graph to a plan for it, and from the plan to a blueprint. */
 #include <math.h>
+#include <string.h>
 
 #include "blueprint/states.h"
 #include "planfile/planfile.h"
@@ -46,11 +47,11 @@ static bool *opt_flags(lua_State *L, int t, const char *key, int n)
     return list;
 }
 
-static ft_graph **opt_graphs(lua_State *L, int t, int *n)
+static ft_graph **opt_graphs(lua_State *L, int t, const char *key, int *n)
 {
-    lua_getfield(L, t, "graphs");
+    lua_getfield(L, t, key);
     if (!lua_istable(L, -1) || lua_objlen(L, -1) == 0)
-        script_fault(L, "option 'graphs': expected a list of graphs");
+        script_fault(L, "option '%s': expected a list of graphs", key);
     *n = (int)lua_objlen(L, -1);
     ft_graph **graphs = lua_newuserdata(L, (size_t)*n * sizeof *graphs);
     for (int i = 0; i < *n; i++) {
@@ -97,6 +98,8 @@ static ft_status make_plan(ft_plan **out, const ft_cut *cut, const ft_schedule *
                                   .is_bounded = asked->is_bounded,
                                   .most_late = asked->most_late,
                                   .most_waiting = asked->most_waiting,
+                                  .joint = cut->joint,
+                                  .replica_rule = cut->replica_rule,
                                   .costs = &wiring->costs};
     ft_status status = ft_plan_make(out, &pipeline, schedule, err);
     ft_wiring_free(wiring);
@@ -143,6 +146,27 @@ static void opt_places(lua_State *L, ft_cut *cut)
     cut->replica_device = all;
 }
 
+/* Those of joint forwards; one for each other graph, or NULL. */
+static ft_graph *const *opt_joint_graphs(lua_State *L, int n_graphs)
+{
+    int n = script_list_length(L, 1, "joint_graphs");
+    if (!n) return NULL;
+    if (n != n_graphs)
+        script_fault(L, "option 'joint_graphs': expected %d, as graphs, got %d", n_graphs, n);
+    return opt_graphs(L, 1, "joint_graphs", &n);
+}
+
+/* By stage, how many micro-batches go forward as one: of replicas too, these are neighbours. */
+static void opt_joint(lua_State *L, ft_cut *cut)
+{
+    cut->joint_graphs = opt_joint_graphs(L, cut->n_graphs);
+    if (!cut->joint_graphs) return;
+    cut->joint = script_need_ints(L, 1, "joint", cut->n_stages, 0);
+    uint8_t *rule = lua_newuserdata(L, (size_t)cut->n_stages);
+    memset(rule, FT_REPLICAS_BLOCK, (size_t)cut->n_stages);
+    cut->replica_rule = rule;
+}
+
 ft_tasks script_opt_tasks(lua_State *L, int t, int n_stages)
 {
     static const char *const names[] = {"forward", "backward", NULL};
@@ -172,23 +196,26 @@ static const bool *push_splits(lua_State *L, const ft_schedule *schedule, int n)
  *   but for those of shared weights), waiting (by stage: gradients of weights that wait, at most;
  *   as many as the schedule says when it is absent), batches (of the longest leg), clip (above 0:
  *   every update knows the norm of all gradients), tasks ({ forward = , backward = }: by stage the
- *   number of its task, see ft_tasks), costs (by device, see profile.measure; false where modelled)
+ *   number of its task, see ft_tasks), joint (by stage: micro-batches that go forward as one) and
+ *   joint_graphs (as graphs, of so many), costs (by device, see profile.measure; false where
+ * modelled)
  * @treturn schedule_plan for engine.blueprint with the same graphs */
 int script_engine_plan(lua_State *L)
 {
-    static const char *const names[] = {"graphs",  "node_stage", "stage_device",  "recompute",
-                                        "devices", "schedule",   "micro_batches", "staleness",
-                                        "batches", "costs",      "max_staleness", "clip",
-                                        "apart",   "waiting",    "tasks",         NULL};
+    static const char *const names[] = {
+        "graphs",        "node_stage", "stage_device", "recompute", "devices",       "schedule",
+        "micro_batches", "staleness",  "batches",      "costs",     "max_staleness", "clip",
+        "apart",         "waiting",    "tasks",        "joint",     "joint_graphs",  NULL};
     ft_error err = {FT_OK, ""};
     ft_cut cut = {0};
     ft_machine machine;
     script_check_table(L, 1);
     script_options(L, 1, names);
     luaL_checkstack(L, 40, "options");
-    cut.graphs = opt_graphs(L, 1, &cut.n_graphs);
+    cut.graphs = opt_graphs(L, 1, "graphs", &cut.n_graphs);
     cut.devices = opt_cluster(L, 1, &cut.n_devices, &machine, &cut.machine);
     opt_places(L, &cut);
+    opt_joint(L, &cut);
     cut.node_stage = opt_list(L, 1, "node_stage", ft_graph_n_forward(cut.graphs[0]), 1);
     cut.recompute = opt_flags(L, 1, "recompute", cut.n_stages);
     cut.micro_batches = (int)script_opt_int(L, 1, "micro_batches", 1, 1, 1 << 20);
@@ -231,7 +258,7 @@ static const ft_evaluation_options *opt_evaluation(lua_State *L, int t)
     script_check_table(L, own);
     script_options(L, own, names);
     ft_evaluation_options *o = lua_newuserdata(L, sizeof *o);
-    o->graphs = opt_graphs(L, own, &o->n_graphs);
+    o->graphs = opt_graphs(L, own, "graphs", &o->n_graphs);
     o->plan = opt_plan(L, own);
     return o;
 }
@@ -242,17 +269,21 @@ static void hold_parts(lua_State *L, int t)
     int list = lua_gettop(L);
     lua_getfield(L, t, "plan");
     lua_rawseti(L, list, (int)lua_objlen(L, list) + 1);
-    lua_getfield(L, t, "graphs");
-    for (int i = 1, n = (int)lua_objlen(L, -1); i <= n; i++) {
-        lua_rawgeti(L, -1, i);
-        lua_rawseti(L, list, (int)lua_objlen(L, list) + 1);
+    static const char *const graphs[] = {"graphs", "joint_graphs"};
+    for (int k = 0; k < 2; k++) {
+        lua_getfield(L, t, graphs[k]);
+        for (int i = 1, n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0; i <= n; i++) {
+            lua_rawgeti(L, -1, i);
+            lua_rawseti(L, list, (int)lua_objlen(L, list) + 1);
+        }
     }
     lua_settop(L, list);
 }
 
 /*** Everything decided before a run.
  * @function engine.blueprint
- * @tparam table options graphs (by length bucket), plan (a schedule_plan with the stage of every
+ * @tparam table options graphs (by length bucket), joint_graphs (likewise, of joint forwards, where
+ *   the plan has some), plan (a schedule_plan with the stage of every
  *   forward node: of engine.plan, or read), devices (text or table), micro_batch_size, optimizer,
  *   hypers, weight_decays and rate_factors (by parameter: its weight_decay, and what its rate is
  *   multiplied by; nil, and false for a weight_decay: as all), clip, look_ahead (true: parameters
@@ -264,17 +295,31 @@ static void hold_parts(lua_State *L, int t)
  * @treturn blueprint */
 int script_engine_blueprint(lua_State *L)
 {
-    static const char *const names[] = {"graphs",       "plan",   "devices",    "micro_batch_size",
-                                        "optimizer",    "hypers", "look_ahead", "weight_decays",
-                                        "rate_factors", "clip",   "seed",       "costs",
-                                        "evaluation",   "gaps",   "gnorm",      NULL};
+    static const char *const names[] = {"graphs",
+                                        "plan",
+                                        "devices",
+                                        "micro_batch_size",
+                                        "optimizer",
+                                        "hypers",
+                                        "look_ahead",
+                                        "weight_decays",
+                                        "rate_factors",
+                                        "clip",
+                                        "seed",
+                                        "costs",
+                                        "evaluation",
+                                        "gaps",
+                                        "gnorm",
+                                        "joint_graphs",
+                                        NULL};
     ft_error err;
     ft_blueprint_options o = {0};
     ft_machine machine;
     script_check_table(L, 1);
     script_options(L, 1, names);
     luaL_checkstack(L, 40, "options");
-    o.graphs = opt_graphs(L, 1, &o.n_graphs);
+    o.graphs = opt_graphs(L, 1, "graphs", &o.n_graphs);
+    o.joint_graphs = opt_joint_graphs(L, o.n_graphs);
     o.plan = opt_plan(L, 1);
     o.devices = opt_cluster(L, 1, &o.n_devices, &machine, &o.machine);
     o.micro_batch_size = script_opt_int(L, 1, "micro_batch_size", 1, 1, 1 << 30);

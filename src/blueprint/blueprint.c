@@ -100,9 +100,11 @@ static ft_status cut_of(const ft_blueprint *b, const ft_blueprint_options *o, ft
     }
     *out = (ft_cut){.graphs = o->graphs,
                     .n_graphs = o->n_graphs,
+                    .joint_graphs = o->joint_graphs,
                     .n_stages = plan->n_stages,
                     .node_stage = plan->node_stage,
                     .recompute = plan->recompute,
+                    .joint = plan->joint,
                     .stage_device = plan->device,
                     .replica_first = plan->replica_first,
                     .replica_device = plan->replica_device,

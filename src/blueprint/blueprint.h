@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "blueprint/cargo.h"
+#include "blueprint/costs.h"
 #include "blueprint/versions.h"
 #include "machine/machine.h"
 #include "memory/memory.h"
@@ -19,25 +20,18 @@
 #include "program/program.h"
 #include "stays/stays.h"
 
-/* What work takes on one device, ns, as a profile has it. */
-typedef struct ft_work_costs {
-    const double *node_ns;      /* by node */
-    const double *recompute_ns; /* by forward node, run again before backward; NULL: as node_ns */
-    const double *pack_ns;      /* by forward node: packed copies of its weight, per update */
-    const double *update_ns;    /* by parameter: its optimizer step */
-    const double *norm_ns;      /* by parameter: the squared norm of its gradient */
-    double copy_bytes_per_s;    /* into and out of the buffers of edges */
-    double handoff_ns;          /* from the end of an action to the start of one waiting for it */
-} ft_work_costs;
-
 /* A graph cut into stages that are on devices. */
 typedef struct ft_cut {
     ft_graph *const *graphs; /* one per length bucket, ascending: the same nodes with other shapes,
                                 gradients included unless forward_only; output "loss" is a scalar */
     int n_graphs;
+    ft_graph *const
+        *joint_graphs; /* as many, of as many times the rows as forwards are joint, without
+                          gradients: the same forward nodes; NULL: there are none */
     int n_stages;
     const int *node_stage;                     /* by forward node */
     const bool *recompute;                     /* by stage */
+    const int *joint;                          /* by stage, as in ft_plan; NULL: 1 everywhere */
     const int *stage_device;                   /* by stage */
     const int *replica_first, *replica_device; /* as in ft_plan; NULL: one device for each stage */
     const uint8_t *replica_rule;               /* may be NULL */
@@ -88,7 +82,7 @@ typedef struct ft_evaluation_options {
 } ft_evaluation_options;
 
 typedef struct ft_blueprint_options {
-    ft_graph *const *graphs; /* as in a cut */
+    ft_graph *const *graphs, *const *joint_graphs; /* as in a cut */
     int n_graphs;
     const ft_plan *plan; /* of the longest leg, with the stage of every forward node */
     const ft_device *devices;
@@ -150,10 +144,6 @@ double ft_blueprint_ahead(const ft_blueprint *blueprint, int stage);
 
 /* Packing makes two copies of a weight in another layout: so often it is walked over. */
 enum { FT_PACK_PASSES = 6 };
-/* Modelled time of a node on a device, ns: the larger of arithmetic and memory traffic at the
- * device's rates (roofline), plus the cost of a call. */
-double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device);
-
 /* -- what it holds -----------------------------------------------------------------------------
  *
  * Transparent and read-only, for the engine. Offsets are in bytes, in the block of a device. */

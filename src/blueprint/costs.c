@@ -29,6 +29,17 @@ static const ft_work_costs *costs_of(const ft_blueprint *b, int device)
     return b->cut.costs ? b->cut.costs[device] : NULL;
 }
 
+/* What part of the node's time a micro-batch takes where a joint forward takes several, as far as
+ * that is known. */
+static double joint_share(const ft_blueprint *b, int s, int node)
+{
+    const ft_device *device = &b->cut.devices[b->seats[s].device];
+    int joint = b->seating.of[b->seats[s].stage].joint, largest = b->cut.n_graphs - 1;
+    if (joint == 1) return 1;
+    return ft_node_time_ns(b->cut.joint_graphs[largest], node, device) / joint /
+           ft_node_time_ns(b->cut.graphs[largest], node, device);
+}
+
 /* What an action of the kind computes. Forward nodes in a backward are run again. */
 static double sum_nodes(const ft_blueprint *b, int s, ft_action_kind kind)
 {
@@ -37,12 +48,12 @@ static double sum_nodes(const ft_blueprint *b, int s, ft_action_kind kind)
     const int *nodes = b->seats[s].nodes[kind];
     double ns = 0;
     for (int i = 0; i < b->seats[s].n_nodes[kind]; i++) {
-        bool again = kind != FT_ACT_FORWARD && nodes[i] < ft_graph_n_forward(g);
-        if (!costs)
-            ns += ft_node_time_ns(g, nodes[i], &b->cut.devices[b->seats[s].device]);
-        else
-            ns += again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
-                                               : costs->node_ns[nodes[i]];
+        bool forward = kind == FT_ACT_FORWARD;
+        bool again = !forward && nodes[i] < ft_graph_n_forward(g);
+        double alone = !costs ? ft_node_time_ns(g, nodes[i], &b->cut.devices[b->seats[s].device])
+                       : again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
+                                                      : costs->node_ns[nodes[i]];
+        ns += forward ? alone * joint_share(b, s, nodes[i]) : alone;
     }
     return ns;
 }
@@ -214,10 +225,13 @@ static double copied_bytes(const ft_blueprint *b, int e, bool sends)
     const ft_seat_layout *seat = &b->seats[sends ? b->edges[e].from : b->edges[e].to];
     const ft_graph *g = b->cut.graphs[b->cut.n_graphs - 1];
     bool all = sends && !blueprint_makes_in_row(b, e);
+    bool gathers =
+        !sends && b->edges[e].to_kind == FT_ACT_FORWARD && b->seating.of[seat->stage].joint > 1;
     double bytes = 0;
-    for (int i = 0; i < c->n; i++)
-        if (all || has_kept(seat, c->items[i]))
-            bytes += (double)ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
+    for (int i = 0; i < c->n; i++) {
+        int times = gathers + (all || has_kept(seat, c->items[i]));
+        bytes += times * (double)ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
+    }
     return bytes;
 }
 

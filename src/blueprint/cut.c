@@ -50,13 +50,15 @@ static ft_status copy_cut(ft_blueprint *b, const ft_cut *o, ft_error *err)
     c->graphs = blueprint_copy(arena, o->graphs, o->n_graphs, sizeof *o->graphs);
     c->node_stage =
         blueprint_copy(arena, o->node_stage, ft_graph_n_forward(o->graphs[0]), sizeof(int));
+    bool ok = true;
+    c->joint_graphs = copy_given(arena, o->joint_graphs, o->n_graphs, sizeof *o->graphs, &ok);
     c->recompute = blueprint_copy(arena, o->recompute, o->n_stages, sizeof(bool));
     c->splits = blueprint_copy(arena, o->splits, o->n_stages, sizeof(bool));
     c->predicts = blueprint_copy(arena, o->predicts, o->n_stages, sizeof(bool));
     c->attenuates = blueprint_copy(arena, o->attenuates, o->n_stages, sizeof(bool));
     c->devices = blueprint_copy(arena, o->devices, o->n_devices, sizeof *o->devices);
     if (!c->graphs || !c->node_stage || !c->recompute || !c->splits || !c->devices ||
-        !c->predicts || !c->attenuates)
+        !c->predicts || !c->attenuates || !ok)
         return no_memory(err);
     return copy_machine(b, o->machine, err);
 }
@@ -81,23 +83,42 @@ static ft_status check_cut(const ft_cut *o, ft_error *err)
     return FT_OK;
 }
 
-/* The graphs of all buckets are one graph with other shapes. */
-static ft_status check_buckets(const ft_cut *o, ft_error *err)
+/* The graphs of all buckets, and of joint forwards, are one graph with other shapes. */
+static ft_status check_same(const ft_graph *first, const ft_graph *g, const char *whose, int bucket,
+                            ft_error *err)
 {
-    const ft_graph *first = o->graphs[0];
-    for (int i = 1; i < o->n_graphs; i++) {
-        const ft_graph *g = o->graphs[i];
-        bool same = ft_graph_n_nodes(g) == ft_graph_n_nodes(first) &&
-                    ft_graph_n_values(g) == ft_graph_n_values(first) &&
-                    ft_graph_n_params(g) == ft_graph_n_params(first) &&
-                    ft_graph_n_inputs(g) == ft_graph_n_inputs(first) &&
-                    ft_graph_n_grads(g) == ft_graph_n_grads(first);
-        for (int n = 0; same && n < ft_graph_n_nodes(g); n++)
-            same = ft_graph_node(g, n)->op == ft_graph_node(first, n)->op &&
-                   ft_graph_node(g, n)->out == ft_graph_node(first, n)->out;
-        if (!same)
+    bool same = ft_graph_n_nodes(g) == ft_graph_n_nodes(first) &&
+                ft_graph_n_values(g) == ft_graph_n_values(first) &&
+                ft_graph_n_params(g) == ft_graph_n_params(first) &&
+                ft_graph_n_inputs(g) == ft_graph_n_inputs(first) &&
+                ft_graph_n_grads(g) == ft_graph_n_grads(first);
+    for (int n = 0; same && n < ft_graph_n_nodes(g); n++)
+        same = ft_graph_node(g, n)->op == ft_graph_node(first, n)->op &&
+               ft_graph_node(g, n)->out == ft_graph_node(first, n)->out;
+    if (same) return FT_OK;
+    return ft_fail(err, FT_INVALID, "the %s of length bucket %d has other nodes than the first",
+                   whose, bucket);
+}
+
+static ft_status check_graphs(const ft_cut *o, ft_error *err)
+{
+    for (int i = 1; i < o->n_graphs; i++)
+        FT_TRY(check_same(o->graphs[0], o->graphs[i], "graph", i, err));
+    for (int i = 0; o->joint_graphs && i < o->n_graphs; i++)
+        FT_TRY(check_same(o->graphs[0], o->joint_graphs[i], "graph of joint forwards", i, err));
+    return FT_OK;
+}
+
+static ft_status check_joint(const ft_cut *o, ft_error *err)
+{
+    for (int s = 0; o->joint && s < o->n_stages; s++) {
+        if (o->joint[s] == 1) continue;
+        if (o->forward_only || !o->joint_graphs)
             return ft_fail(err, FT_INVALID,
-                           "the graph of length bucket %d has other nodes than the first", i);
+                           "stage %d takes %d micro-batches forward as one: expected %s", s,
+                           o->joint[s],
+                           o->forward_only ? "each by itself, in a plan of forwards alone"
+                                           : "graphs of so many");
     }
     return FT_OK;
 }
@@ -114,9 +135,11 @@ static ft_status seat(ft_blueprint *b, ft_error *err)
                                .device = o->stage_device,
                                .replica_first = o->replica_first,
                                .replica_device = o->replica_device,
-                               .replica_rule = o->replica_rule};
+                               .replica_rule = o->replica_rule,
+                               .joint = o->joint};
     o->stage_device = o->replica_first = o->replica_device = NULL; /* the caller's */
     o->replica_rule = NULL;
+    o->joint = NULL;
     return ft_seating_new(&b->seating, b->arena, &q, err);
 }
 
@@ -162,13 +185,20 @@ static ft_status find_loss(ft_blueprint *b, ft_error *err)
         return ft_fail(err, FT_INVALID, "the graph has no scalar output named 'loss'");
     int stage = b->splits[0]->node_stage[ft_graph_value(g, b->loss)->source];
     for (int s = 0; s < b->seating.n_seats; s++) b->seats[s].sums_loss = b->seats[s].stage == stage;
+    if (b->seating.of[stage].joint > 1)
+        return ft_fail(
+            err, FT_UNSUPPORTED,
+            "stage %d makes the loss, of each micro-batch by itself: its forwards cannot "
+            "be joint",
+            stage);
     return FT_OK;
 }
 
 ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err)
 {
     FT_TRY(check_cut(cut, err));
-    FT_TRY(check_buckets(cut, err));
+    FT_TRY(check_graphs(cut, err));
+    FT_TRY(check_joint(cut, err));
     FT_TRY(copy_cut(b, cut, err));
     const ft_graph *g = cut->graphs[0];
     b->n_params = ft_graph_n_params(g);

@@ -490,7 +490,8 @@ bool blueprint_makes_in_row(const ft_blueprint *b, int e)
 {
     const ft_seat_layout *from = &b->seats[b->edges[e].from], *to = &b->seats[b->edges[e].to];
     bool near = from->device == to->device || b->cargoes[e].rows[FT_ROW_MADE].n;
-    return near && b->seating.of[to->stage].n == 1;
+    bool joint = b->edges[e].from_kind == FT_ACT_FORWARD && b->seating.of[from->stage].joint > 1;
+    return near && !joint && b->seating.of[to->stage].n == 1;
 }
 
 /* -- rows -------------------------------------------------------------------------------------- */
@@ -501,6 +502,22 @@ int64_t ft_blueprint_slot_index(const ft_blueprint *b, int e, const ft_action *a
     user.kind = (uint16_t)b->edges[e].to_kind;
     user.seat = (int16_t)b->edges[e].to;
     return ft_seat_index(&b->seating, &user);
+}
+
+static int64_t joint_of(const ft_blueprint *b, const ft_action *a)
+{
+    return a->kind == FT_ACT_FORWARD ? b->seating.of[b->seats[a->seat].stage].joint : 1;
+}
+
+int ft_blueprint_part(const ft_blueprint *b, const ft_action *a)
+{
+    int64_t joint = joint_of(b, a);
+    return joint > 1 ? (int)(ft_seat_index(&b->seating, a) % joint) : 0;
+}
+
+int ft_blueprint_joint(const ft_blueprint *b, const ft_action *a)
+{
+    return ft_blueprint_part(b, a) ? 1 : (int)joint_of(b, a);
 }
 
 /* The i-th of a list of edges that the action has to do with, or -1. */

@@ -24,6 +24,7 @@ ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
     ft_blueprint_options o = b->options;
     o.graphs = v->graphs;
     o.n_graphs = v->n_graphs;
+    o.joint_graphs = NULL;
     o.plan = v->plan;
     o.devices = b->cut.devices;
     o.machine = b->cut.machine;

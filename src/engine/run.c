@@ -191,29 +191,48 @@ static ft_status point_seat(ft_run *run, int s, ft_error *err)
     return point_terms(run, s, err);
 }
 
+static ft_status open_programs(ft_run *run, int s, ft_program ***out, ft_error *err)
+{
+    *out = ft_arena_array(run->arena, run->n_buckets, sizeof **out);
+    return *out ? FT_OK
+                : ft_fail(err, FT_NOMEM, "engine: no memory for the programs of stage %d",
+                          plan_stage(run, s));
+}
+
+static ft_status compile_joint(ft_run *run, int s, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    if (!seat_is_here(run, s) || b->seating.of[b->seats[s].stage].joint == 1) return FT_OK;
+    ft_program ***programs = &run->seats[s].joint;
+    FT_TRY(open_programs(run, s, programs, err));
+    for (int i = 0; i < run->n_buckets; i++)
+        FT_TRY(ft_blueprint_compile_joint(b, s, i, &(*programs)[i], err));
+    return FT_OK;
+}
+
 /* Of seats here alone. */
 static ft_status compile(ft_run *run, int s, ft_error *err)
 {
     const ft_seat_layout *seat = &run->blueprint->seats[s];
     for (int k = 0; seat_is_here(run, s) && k < FT_ACT_COUNT; k++) {
         if (!seat->nodes[k]) continue;
-        ft_program **programs = ft_arena_array(run->arena, run->n_buckets, sizeof *programs);
-        if (!programs)
-            return ft_fail(err, FT_NOMEM, "engine: no memory for the programs of stage %d",
-                           plan_stage(run, s));
-        run->seats[s].programs[k] = programs;
+        FT_TRY(open_programs(run, s, &run->seats[s].programs[k], err));
+        ft_program **programs = run->seats[s].programs[k];
         for (int i = 0; i < run->n_buckets; i++)
             FT_TRY(ft_blueprint_compile(run->blueprint, s, i, k, &programs[i], err));
     }
-    return FT_OK;
+    return compile_joint(run, s, err);
 }
 
 static void free_programs(const ft_run *run)
 {
-    for (int s = 0; run->seats && s < run->n_seats; s++)
+    for (int s = 0; run->seats && s < run->n_seats; s++) {
+        const seat_state *seat = &run->seats[s];
         for (int k = 0; k < FT_ACT_COUNT; k++)
-            for (int i = 0; run->seats[s].programs[k] && i < run->n_buckets; i++)
-                ft_program_free(run->seats[s].programs[k][i]);
+            for (int i = 0; seat->programs[k] && i < run->n_buckets; i++)
+                ft_program_free(seat->programs[k][i]);
+        for (int i = 0; seat->joint && i < run->n_buckets; i++) ft_program_free(seat->joint[i]);
+    }
 }
 
 static char *owner_block(const ft_run *run, int param)

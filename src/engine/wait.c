@@ -1,7 +1,8 @@
 /* engine/wait.c - waiting on edges.
  *
  * An edge has two counters: how often it was filled and how often a slot was freed. Action number i
- * reads it when filled > i and writes it when i - freed < slots. The plan was proven to complete
+ * reads it when filled > i and writes it when i - freed < slots; a joint forward reads those of all
+ * its micro-batches. The plan was proven to complete
  * with these rules, so a wait that never ends is a fault of the program, not of the plan. */
 #include "engine/internal.h"
 
@@ -14,14 +15,16 @@ bool nth_need(const ft_run *run, const ft_action *a, int i, need *out)
         *out = (need){gate, (uint32_t)a->batch + 1, FT_WAIT_BATCH, {-1, 0}};
         return true;
     }
-    int taken = 0;
-    for (i--; ft_blueprint_takes(b, a, taken, &at); taken++) {
-        if (taken < i) continue;
-        uint32_t index = (uint32_t)ft_blueprint_slot_index(b, at.edge, a);
-        *out = (need){&run->edges[at.edge].rows[at.row].filled, index + 1, FT_WAIT_DATA, at};
-        return true;
-    }
-    if (!ft_blueprint_fills(b, a, i - taken, &at)) return false;
+    i--;
+    ft_action part = *a;
+    for (int n = ft_blueprint_joint(b, a); n > 0; n--, part.micro++)
+        for (int k = 0; ft_blueprint_takes(b, &part, k, &at); k++) {
+            if (i-- > 0) continue;
+            uint32_t index = (uint32_t)ft_blueprint_slot_index(b, at.edge, &part);
+            *out = (need){&run->edges[at.edge].rows[at.row].filled, index + 1, FT_WAIT_DATA, at};
+            return true;
+        }
+    if (!ft_blueprint_fills(b, a, i, &at)) return false;
     row_state *row = slots_row(run, at);
     uint32_t index = (uint32_t)ft_blueprint_slot_index(b, at.edge, a);
     *out = (need){&row->freed, index + 1 - (uint32_t)row->slots.n, FT_WAIT_SLOT, at};

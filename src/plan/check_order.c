@@ -337,12 +337,36 @@ static void apply(progress *s, const ft_action *a)
 
 /* -- lists and totals -------------------------------------------------------------------------- */
 
+/* What a joint forward has made waits in the workspace for those that it takes: `left` more. */
+typedef struct joint_pass {
+    ft_action first;
+    int left;
+} joint_pass;
+
+static const char *find_joint_fault(const checker *c, int device, const ft_action *a, joint_pass *j)
+{
+    if (ft_action_stream(a->kind) != FT_STREAM_COMPUTE || ft_action_moves(a)) return NULL;
+    bool forward = a->kind == FT_ACT_FORWARD;
+    if (j->left && !(forward && a->stage == j->first.stage))
+        return "stands between forwards that are one: nothing else is computed there";
+    if (!forward) return NULL;
+    int joint = ft_share_joint(&c->shares->of[a->stage], ft_action_index(c->plan, a));
+    if (joint) *j = (joint_pass){*a, joint};
+    j->left--;
+    if (a->lag != j->first.lag) return "has another lag than the forward that it is part of";
+    return c->plan->by_policy[device] && joint > 1
+               ? "is a joint forward, on a device that chooses: expected one that follows its list"
+               : NULL;
+}
+
 static ft_status check_device(const checker *c, int device, ft_error *err)
 {
     ft_cursor at;
+    joint_pass pass = {.left = 0};
     for (ft_cursor_begin(&at, c->plan, device); at.more; ft_cursor_step(&at)) {
         progress *s = &c->seats[ft_seat_of(c->shares, at.now.stage, device)];
         const char *fault = find_fault(c, device, s, &at.now);
+        if (!fault) fault = find_joint_fault(c, device, &at.now, &pass);
         if (fault) {
             char name[FT_ACTION_TEXT];
             ft_fail(err, FT_INVALID, "plan: device %d: %s %s", device,

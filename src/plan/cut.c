@@ -111,13 +111,14 @@ static bool copy_head(ft_plan *to, const ft_plan *from)
     to->stage_line = to->edge_line = NULL;
     to->by_policy = plan_copy(arena, from->by_policy, from->n_devices, sizeof(bool));
     to->recompute = plan_copy(arena, from->recompute, n, sizeof(bool));
+    to->joint = plan_copy(arena, from->joint, n, sizeof(int));
     to->edges = plan_copy(arena, from->edges, from->n_edges, sizeof(ft_edge));
     if (from->n_nodes)
         to->node_stage = plan_copy(arena, from->node_stage, from->n_nodes, sizeof(int));
     if (from->memory)
         to->memory = plan_copy(arena, from->memory, from->n_devices, sizeof *from->memory);
     return to->device && to->replica_first && to->replica_device && to->replica_rule &&
-           to->reduce_bytes && to->by_policy && to->recompute && to->edges &&
+           to->reduce_bytes && to->by_policy && to->recompute && to->joint && to->edges &&
            (to->node_stage || !from->n_nodes) && (to->memory || !from->memory);
 }
 

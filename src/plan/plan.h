@@ -28,6 +28,11 @@
  * Norms: a U takes those of the stages whose R it waits for, and of the stages whose norms an N
  * has taken over the last that came: of the first batch before the first U, later of earlier ones.
  *
+ * Joint forwards: in a stage with a `joint` of k the forwards of k micro-batches that follow each
+ * other in a replica, the first of which has a number there that is a multiple of k, are one pass
+ * over k times the rows. The first waits for what all of them read and makes everything; each of
+ * them uses and fills its own items, and nothing else is computed on the device between them.
+ *
  * Replicas: a stage may be on several devices. Micro-batches are dealt to them by a rule; what is
  * per batch is done by each. Edges from a stage to itself join its replicas: with X->R every one
  * sends the others the gradient terms that they sum, with U->W the weights that it has updated. A
@@ -193,6 +198,7 @@ typedef struct ft_plan {
                               the ready action that is not a forward, then nearest to the loss, then
                               oldest */
     const bool *recompute; /* by stage */
+    const int *joint;      /* by stage: micro-batches that go forward as one; 1: each by itself */
     int n_edges;
     const ft_edge *edges;
     const ft_device_plan *devices;

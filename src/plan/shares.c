@@ -43,6 +43,12 @@ int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local)
     return local / s->per_batch * s->micros + m;
 }
 
+int ft_share_joint(const ft_stage_share *s, int64_t index)
+{
+    if (s->joint == 1) return 1;
+    return ft_share_local(s, index) % s->joint ? 0 : s->joint;
+}
+
 int ft_seat_of(const ft_seating *all, int stage, int device)
 {
     const ft_stage_share *s = &all->of[stage];
@@ -63,11 +69,22 @@ static ft_status check_share(const ft_seating *all, int stage, int n_devices, ft
             return ft_fail(err, FT_INVALID, "plan: stage %d has two replicas on device %d", stage,
                            device);
     }
-    if (s->micros % s->n == 0) return FT_OK;
+    if (s->micros % s->n)
+        return ft_fail(
+            err, FT_INVALID,
+            "plan: %lld micro-batches cannot be dealt to the %d replicas of stage %d alike: "
+            "expected a multiple of %d",
+            (long long)s->micros, s->n, stage, s->n);
+    if (s->joint < 1 || s->per_batch % s->joint)
+        return ft_fail(err, FT_INVALID,
+                       "plan: joint forwards of %d micro-batches in stage %d, which has %d in a "
+                       "batch: expected a divisor of that",
+                       s->joint, stage, s->per_batch);
+    if (s->joint == 1 || s->n == 1 || !rules[s->rule].deals) return FT_OK;
     return ft_fail(err, FT_INVALID,
-                   "plan: %lld micro-batches cannot be dealt to the %d replicas of stage %d alike: "
-                   "expected a multiple of %d",
-                   (long long)s->micros, s->n, stage, s->n);
+                   "plan: joint forwards in stage %d, whose replicas take turns: expected "
+                   "'replicas %s'",
+                   stage, rules[FT_REPLICAS_BLOCK].name);
 }
 
 ft_status ft_seating_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err)
@@ -86,6 +103,7 @@ ft_status ft_seating_new(ft_seating *out, ft_arena *arena, const ft_seat_request
         list[s] = (ft_stage_share){.first = first, .n = n, .micros = q->micro_batches};
         list[s].rule = q->replica_rule ? q->replica_rule[s] : 0;
         list[s].per_batch = q->micro_batches / n;
+        list[s].joint = q->joint ? q->joint[s] : 1;
         for (int i = 0; i < n; i++) {
             seats[first + i] = q->replica_first ? q->replica_device[first + i] : q->device[s];
             seats[n_seats + first + i] = s;
@@ -104,7 +122,8 @@ ft_status ft_seating_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *p,
                                .device = p->device,
                                .replica_first = p->replica_first,
                                .replica_device = p->replica_device,
-                               .replica_rule = p->replica_rule};
+                               .replica_rule = p->replica_rule,
+                               .joint = p->joint};
     return ft_seating_new(out, arena, &q, err);
 }
 

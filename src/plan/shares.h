@@ -12,6 +12,7 @@ typedef struct ft_stage_share {
     int n;
     int rule;       /* ft_replica_rule */
     int per_batch;  /* micro-batches per batch of one replica */
+    int joint;      /* of these, so many go forward as one */
     int64_t micros; /* per batch */
 } ft_stage_share;
 
@@ -27,10 +28,11 @@ typedef struct ft_seat_request {
     int n_stages, n_devices, micro_batches;
     const int *device, *replica_first, *replica_device;
     const uint8_t *replica_rule; /* may be NULL */
+    const int *joint;            /* by stage; NULL: 1 everywhere */
 } ft_seat_request;
 
-/* FT_INVALID when a stage has one device twice, or replicas that micro_batches cannot be dealt to.
- */
+/* FT_INVALID when a stage has one device twice, or micro_batches cannot be dealt to its replicas,
+ * or there made joint. */
 ft_status ft_seating_new(ft_seating *out, ft_arena *arena, const ft_seat_request *q, ft_error *err);
 ft_status ft_seating_of_plan(ft_seating *out, ft_arena *arena, const ft_plan *plan, ft_error *err);
 
@@ -39,6 +41,9 @@ int ft_share_replica(const ft_stage_share *s, int64_t index);
 int64_t ft_share_local(const ft_stage_share *s, int64_t index);
 /* The number in the leg of the replica's local-th micro-batch. */
 int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local);
+/* How many micro-batches the forward of that one takes at once: those from it on; 0: it is among
+ * those of an earlier one. */
+int ft_share_joint(const ft_stage_share *s, int64_t index);
 /* The stage's seat on that device, or -1. */
 int ft_seat_of(const ft_seating *all, int stage, int device);
 

@@ -218,6 +218,14 @@ static bool has_slot(const ft_wires *w, int edge, int64_t index)
     return w->done[ft_spot_of(s->first + ft_share_replica(s, index), e->to_kind)] > local;
 }
 
+/* The first behind the items that the action waits for: its own, of a joint forward those of all
+ * that it takes. */
+static int64_t items_end(const ft_wires *w, const ft_meeting *m)
+{
+    int joint = m->kind == FT_ACT_FORWARD ? ft_share_joint(&w->shares->of[m->stage], m->index) : 1;
+    return m->index + (joint > 1 ? joint : 1);
+}
+
 /* Whether item `index` has been put on the edge. */
 static bool is_filled(const ft_wires *w, int edge, int64_t index)
 {
@@ -244,12 +252,14 @@ ft_stop ft_wires_blocking(const ft_wires *w, const ft_meeting *m)
 {
     if (ft_action_item(m->kind) == FT_ITEM_EDGE) return copy_blocking(w, m);
     int spot = ft_spot_of(m->stage, m->kind);
-    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
-        int e = w->in[i];
-        bool there = w->is_received && w->is_received[e] ? w->received[e] > m->index
-                                                         : is_filled(w, e, m->index);
-        if (!there) return (ft_stop){FT_STOP_UNFILLED, e};
-    }
+    int64_t end = items_end(w, m);
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
+        for (int64_t k = m->index; k < end; k++) {
+            int e = w->in[i];
+            bool there =
+                w->is_received && w->is_received[e] ? w->received[e] > k : is_filled(w, e, k);
+            if (!there) return (ft_stop){FT_STOP_UNFILLED, e};
+        }
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
         int e = w->out[i];
         if (w->is_sent && w->is_sent[e]) continue;
@@ -288,10 +298,12 @@ static void later(int64_t *start, int64_t *cause, int64_t ns, int64_t event)
 static void wait_for_items(const ft_wires *w, const ft_meeting *m, int64_t *start, int64_t *cause)
 {
     int spot = ft_spot_of(m->stage, m->kind);
-    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++) {
-        int64_t at = ring_place(w, w->in[i], m->index, m->replica);
-        later(start, cause, w->arrival_ns[at], w->maker[at]);
-    }
+    int64_t end = items_end(w, m);
+    for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
+        for (int64_t k = m->index; k < end; k++) {
+            int64_t at = ring_place(w, w->in[i], k, m->replica);
+            later(start, cause, w->arrival_ns[at], w->maker[at]);
+        }
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
         const ft_edge *e = &w->edges[w->out[i]];
         int n = ft_action_per_micro(e->to_kind) ? 1 : w->shares->of[e->to].n;

@@ -23,7 +23,7 @@ typedef struct parser {
     const char *end; /* of the line */
     int line;
     ft_plan *plan;
-    int *device, *depth, *in_flight, *versions; /* by stage */
+    int *device, *depth, *in_flight, *versions, *joint; /* by stage */
     int *stage_line;
     int *replicas_at, *n_replicas; /* by stage: where its devices begin in `replicas`, how many */
     uint8_t *rule;

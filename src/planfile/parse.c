@@ -35,7 +35,7 @@ static ft_status read_stages(parser *p, ft_error *err)
     ft_plan *plan = p->plan;
     FT_TRY(read_int(p, "stages", 1, FT_PLAN_MAX_STAGES, &plan->n_stages, err));
     int64_t n = plan->n_stages;
-    if (!(p->device = ft_arena_array(plan->arena, 7 * n, sizeof(int))) ||
+    if (!(p->device = ft_arena_array(plan->arena, 8 * n, sizeof(int))) ||
         !(p->rule = ft_arena_array(plan->arena, n, sizeof *p->rule)) ||
         !(p->reduce_bytes = ft_arena_array(plan->arena, n, sizeof *p->reduce_bytes)) ||
         !(p->recompute = ft_arena_array(plan->arena, n, sizeof(bool))) ||
@@ -47,6 +47,7 @@ static ft_status read_stages(parser *p, ft_error *err)
     p->replicas_at = p->versions + n;
     p->n_replicas = p->replicas_at + n;
     p->stage_line = p->n_replicas + n;
+    p->joint = p->stage_line + n;
     plan->device = p->device;
     plan->depth = p->depth;
     plan->in_flight = p->in_flight;
@@ -55,6 +56,7 @@ static ft_status read_stages(parser *p, ft_error *err)
     plan->reduce_bytes = p->reduce_bytes;
     plan->recompute = p->recompute;
     plan->stage_line = p->stage_line;
+    plan->joint = p->joint;
     return FT_OK;
 }
 
@@ -148,6 +150,11 @@ static ft_status read_versions(parser *p, int s, ft_error *err)
     return read_int(p, "versions", 1, INT16_MAX, &p->versions[s], err);
 }
 
+static ft_status read_joint(parser *p, int s, ft_error *err)
+{
+    return read_int(p, "joint", 1, FT_PLAN_MAX_MICRO, &p->joint[s], err);
+}
+
 static ft_status read_reduce_bytes(parser *p, int s, ft_error *err)
 {
     return read_number(p, "reduce-bytes", 0, INT64_MAX, &p->reduce_bytes[s], err);
@@ -161,7 +168,8 @@ static ft_status read_stage_rest(parser *p, int s, ft_error *err)
         ft_status (*read)(parser *p, int stage, ft_error *err);
     } keys[] = {{"depth", read_depth},         {"in-flight", read_in_flight},
                 {"versions", read_versions},   {"replicas", read_rule},
-                {"recompute", read_recompute}, {"reduce-bytes", read_reduce_bytes}};
+                {"recompute", read_recompute}, {"reduce-bytes", read_reduce_bytes},
+                {"joint", read_joint}};
     enum { KEYS = sizeof keys / sizeof *keys };
     unsigned seen = 0;
     for (;;) {
@@ -185,7 +193,7 @@ static ft_status read_stage(parser *p, ft_error *err)
     if (p->stage_seen[s]) return parser_fault(p, err, "stage %d stands twice", s);
     p->stage_seen[s] = true;
     p->stage_line[s] = p->line;
-    p->versions[s] = 1;
+    p->versions[s] = p->joint[s] = 1;
     p->depth[s] = p->in_flight[s] = UNSAID;
     FT_TRY(expect(p, "device", err));
     FT_TRY(read_stage_devices(p, s, err));

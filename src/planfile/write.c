@@ -11,9 +11,10 @@
  *   body-repeats N            0: there is no body
  *   forward-only              the leg evaluates; absent from plans for training
  *   stage S device D[,D...] [depth N] [in-flight N] [versions N] [replicas RULE]
- *     [reduce-bytes N] [recompute]
+ *     [reduce-bytes N] [recompute] [joint N]
  *                             on one line; devices of the replicas; RULE round-robin or block;
- *                             depth and in-flight, when left out, are what edges and lists give
+ *                             depth and in-flight, when left out, are what edges and lists give;
+ *                             forwards of N micro-batches are one pass
  *   edge F0>F1 bytes N slots N        letters of the actions and stages; numbered as they stand
  *   order D policy            device D chooses among what is ready; else it follows its list
  *   nodes N
@@ -73,7 +74,9 @@ static void write_stage(const ft_plan *p, int s, ft_text *text)
     if (p->versions[s] != 1) ft_text_add(text, " versions %d", p->versions[s]);
     if (n > 1) ft_text_add(text, " replicas %s", ft_replica_rule_name(p->replica_rule[s]));
     if (p->reduce_bytes[s]) ft_text_add(text, " reduce-bytes %" PRId64, p->reduce_bytes[s]);
-    ft_text_add(text, "%s\n", p->recompute[s] ? " recompute" : "");
+    if (p->recompute[s]) ft_text_add(text, " recompute");
+    if (p->joint[s] > 1) ft_text_add(text, " joint %d", p->joint[s]);
+    ft_text_add(text, "\n");
 }
 
 static void write_head(const ft_plan *p, ft_text *text)

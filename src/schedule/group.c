@@ -81,12 +81,23 @@ static bool is_task(const group *g, const int *task, int first, int end)
     return end == first + 1 || (task && task[g->stages[first]] == task[g->stages[end - 1]]);
 }
 
-/* Of a task, the stages whose micro-batches go back at once, or the others. */
-static void put_forwards(group *g, int first, int end, bool at_once, int batch, int m)
+/* Of a task, the stages whose micro-batches go back at once, or the others: so many from m on,
+ * which a stage takes before the next one does. */
+static void put_forwards(group *g, int first, int end, bool at_once, int batch, int m, int n)
 {
     for (int i = first; i < end; i++)
-        if (ft_tasks_go_back(&g->leg->pipeline->tasks, g->stages[i]) == at_once)
-            put_micro(g, FT_ACT_FORWARD, g->stages[i], batch, m);
+        for (int k = m; k < m + n; k++)
+            if (ft_tasks_go_back(&g->leg->pipeline->tasks, g->stages[i]) == at_once)
+                put_micro(g, FT_ACT_FORWARD, g->stages[i], batch, k);
+}
+
+/* The most that forwards of a stage of the task take as one: of each a divisor. */
+static int joint_of(const group *g, int first, int end)
+{
+    int most = 1;
+    for (int i = first; i < end; i++)
+        if (share_of(g, g->stages[i])->joint > most) most = share_of(g, g->stages[i])->joint;
+    return most;
 }
 
 static void put_grouped(group *g, int batch)
@@ -94,14 +105,14 @@ static void put_grouped(group *g, int batch)
     const ft_tasks *tasks = &g->leg->pipeline->tasks;
     for (int first = 0, end = 0; first < g->n_stages; first = end) {
         while (is_task(g, tasks->forward, first, end + 1)) end++;
-        int n = share_of(g, g->stages[first])->per_batch;
-        for (int m = 0; m < n; m++) put_forwards(g, first, end, false, batch, m);
+        int n = share_of(g, g->stages[first])->per_batch, joint = joint_of(g, first, end);
+        for (int m = 0; m < n; m += joint) put_forwards(g, first, end, false, batch, m, joint);
     }
     for (int first = g->n_stages, end = first; end > 0; end = first) {
         while (is_task(g, tasks->backward, first - 1, end)) first--;
         int n = share_of(g, g->stages[first])->per_batch;
         for (int m = 0; m < n; m++) {
-            put_forwards(g, first, end, true, batch, m);
+            put_forwards(g, first, end, true, batch, m, 1);
             for (int i = end - 1; i >= first; i--)
                 put_micro(g, FT_ACT_BACKWARD, g->stages[i], batch, m);
         }

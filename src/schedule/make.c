@@ -105,6 +105,12 @@ static ft_status check_pipeline(const ft_pipeline *p, const ft_schedule *schedul
                        "schedule %s: stages in tasks are for an order that takes all micro-batches "
                        "through one task, then the next",
                        schedule->name);
+    for (int s = 0; p->joint && s < p->n_stages; s++)
+        if (p->joint[s] > 1 && !schedule->groups)
+            return ft_fail(err, FT_INVALID,
+                           "schedule %s: forwards of several micro-batches as one are for an order "
+                           "that takes all micro-batches through one task, then the next",
+                           schedule->name);
     if (!ft_plan_name_ok(schedule->name))
         return ft_fail(err, FT_INVALID,
                        "schedule '%s': expected a name of 1 to 31 letters, digits, '-', '_' or '.'",
@@ -120,7 +126,7 @@ static bool write_stages(ft_plan *plan, const leg *l)
     const ft_pipeline *p = l->pipeline;
     const ft_seating *shares = &l->shares;
     int64_t n = p->n_stages;
-    int *numbers = ft_arena_array(plan->arena, 5 * n + 1 + shares->n_seats, sizeof *numbers);
+    int *numbers = ft_arena_array(plan->arena, 6 * n + 1 + shares->n_seats, sizeof *numbers);
     ft_edge *edges = ft_arena_array(plan->arena, p->n_edges, sizeof *edges);
     bool *recompute = ft_arena_array(plan->arena, n, sizeof *recompute);
     uint8_t *rule = ft_arena_array(plan->arena, n, sizeof *rule);
@@ -128,13 +134,14 @@ static bool write_stages(ft_plan *plan, const leg *l)
     bool *by_policy = ft_arena_array(plan->arena, p->n_devices, sizeof *by_policy);
     if (!numbers || !edges || !recompute || !rule || !reduce_bytes || !by_policy) return false;
     int *depth = numbers + n, *in_flight = depth + n, *versions = in_flight + n;
-    int *first = versions + n, *devices = first + n + 1;
+    int *joint = versions + n, *first = joint + n, *devices = first + n + 1;
     for (int s = 0; s < p->n_stages; s++) {
         const ft_stage_share *share = &shares->of[s];
         numbers[s] = shares->seat_device[share->first];
         depth[s] = l->depths.depth[s];
         first[s] = share->first;
         rule[s] = (uint8_t)share->rule;
+        joint[s] = share->joint;
         if (p->reduce_bytes) reduce_bytes[s] = p->reduce_bytes[s];
         for (int i = 0; i < share->n; i++) {
             const stage_order *order = &l->orders[share->first + i];
@@ -155,6 +162,7 @@ static bool write_stages(ft_plan *plan, const leg *l)
     plan->reduce_bytes = reduce_bytes;
     plan->by_policy = by_policy;
     plan->recompute = recompute;
+    plan->joint = joint;
     plan->n_edges = p->n_edges;
     plan->edges = edges;
     return true;
@@ -209,13 +217,22 @@ static ft_status play_leg(leg *l, ft_fold *f, ft_error *err)
                                .device = p->device,
                                .replica_first = p->replica_first,
                                .replica_device = p->replica_device,
-                               .replica_rule = p->replica_rule};
+                               .replica_rule = p->replica_rule,
+                               .joint = p->joint};
     l->edges = ft_arena_array(l->arena, p->n_edges + 1, sizeof *l->edges);
     if (!l->edges) return no_memory(err);
     if (p->n_edges) memcpy(l->edges, p->edges, (size_t)p->n_edges * sizeof *l->edges);
-    for (int e = 0; e < p->n_edges; e++)
-        if (is_in_task(&p->tasks, &l->edges[e])) l->edges[e].slots = 1;
     FT_TRY(ft_seating_new(&l->shares, l->arena, &q, err));
+    for (int e = 0; e < p->n_edges; e++) {
+        ft_edge *edge = &l->edges[e];
+        bool forward = edge->to_kind == FT_ACT_FORWARD;
+        int joint = forward ? l->shares.of[edge->to].joint : 1,
+            all = l->shares.of[edge->to].per_batch;
+        if (is_in_task(&p->tasks, edge))
+            edge->slots = joint;
+        else if (joint > 1 && edge->slots < 2 * joint) /* some come while others are worked on */
+            edge->slots = 2 * joint < all ? 2 * joint : all;
+    }
     l->reduces = (p->reduces || l->shares.several) && !l->schedule->forward_only;
     l->weights = p->weights ? p->weights : l->schedule->weights;
     FT_TRY(ft_wires_new(&l->wires, l->arena, &l->shares, p->n_edges, p->edges, err));

@@ -105,6 +105,8 @@ typedef struct ft_pipeline {
                                 stage does one first; NULL: as many as the rule says */
     ft_tasks tasks;    /* for a schedule that groups, stages in the order of their numbers; those of
                           a task follow each other on the same devices, with a slot between them */
+    const int *joint;  /* by stage, as in ft_plan, where it groups; NULL: 1 everywhere. Edges to
+                          such stages get a slot for each of the micro-batches */
     int micro_batches; /* per batch */
     int n_batches;     /* in the leg */
     bool reduces;      /* every stage has an R action before its U (clipping or ties) */

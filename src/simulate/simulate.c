@@ -98,6 +98,7 @@ static void start_compute(simulation *s, int device, const ft_action *a, const f
     int64_t cause, start = start_of(s, device, m, &cause);
     int64_t event = simulation_event(s, device, a, start, cause);
     int64_t time = s->time_ns[ft_spot_of(simulation_seat(s, m), a->kind)];
+    if (a->kind == FT_ACT_FORWARD) time *= ft_share_joint(&s->shares.of[m->stage], m->index);
     int64_t end = start + time + simulation_delay(s, event);
     s->timeline->events[event].end_ns = end;
     s->free_ns[device * FT_STREAM_COUNT] = end;

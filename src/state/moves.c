@@ -224,13 +224,11 @@ static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_
     return FT_OK;
 }
 
-ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
+static ft_status begin_taking(worker *w, const ft_action *a, ft_error *err)
 {
     ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
     ft_row_end at;
-    if (b->seats[a->seat].nodes[a->kind] && b->blocks[w->device].batch_slot_bytes)
-        FT_TRY(wait_for(w, w->compute, w->fed[a->batch % b->batch_slots], FT_WAIT_BATCH, -1, err));
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         const row_state *row = &run->edges[at.edge].rows[at.row];
         const ft_cargo *c = &b->cargoes[at.edge];
@@ -240,6 +238,18 @@ ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
         ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_DATA;
         if (full) FT_TRY(wait_for(w, stream_of(w, a), full, what, c->edge, err));
     }
+    return FT_OK;
+}
+
+ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    ft_row_end at;
+    ft_action part = *a;
+    if (b->seats[a->seat].nodes[a->kind] && b->blocks[w->device].batch_slot_bytes)
+        FT_TRY(wait_for(w, w->compute, w->fed[a->batch % b->batch_slots], FT_WAIT_BATCH, -1, err));
+    for (int n = ft_blueprint_joint(b, a); n > 0; n--, part.micro++)
+        FT_TRY(begin_taking(w, &part, err));
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) FT_TRY(begin_filling(w, a, at, err));
     return FT_OK;
 }

@@ -56,6 +56,7 @@ typedef struct batch_state {
 
 typedef struct seat_state {
     ft_program **programs[FT_ACT_COUNT]; /* by kind of action, by bucket; of seats here */
+    ft_program **joint;                  /* by bucket, where forwards are joint; else NULL */
     void **params;                       /* by parameter: address, NULL for those not here */
     void **grads;                        /* by term */
     uint8_t **rows;      /* by term by rows: which of them may hold something; else NULL */

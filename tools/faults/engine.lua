@@ -1,5 +1,12 @@
 --- Faults in src/engine; see tools/mutate.lua.
 return {
+   { "src/actions/compute.c", "return part ? at + part *", "return part < 0 ? at + part *",
+      "spec/joint", "all micro-batches of a joint forward give what the first does" },
+   { "src/actions/compute.c", "if (number && !stride) continue;", "if (number) continue;",
+      "spec/joint", "a joint forward reads what came for its first micro-batch alone" },
+   { "src/engine/wait.c", "for (int n = ft_blueprint_joint(b, a); n > 0; n--, part.micro++)",
+      "for (int n = 1; n > 0; n--, part.micro++)", "spec/joint",
+      "a joint forward begins when what its first micro-batch reads is there" },
    { "src/actions/actions.c", "if (lag == a->lag) return FT_OK;", "if (lag >= 0) return FT_OK;",
       "c/engine c/engine_sums", "the lag of an action is not checked" },
    { "src/actions/update.c", "double norm, clip = b->options.clip,",

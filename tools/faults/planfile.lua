@@ -6,7 +6,7 @@ return {
    { PARSE, "if (!p->n_replicas[s]++) p->device[s] = (int)device;",
       "p->n_replicas[s]++; p->device[s] = (int)device;", FILES,
       "a stage is on the device of its last replica" },
-   { PARSE, "p->versions[s] = 1;", "p->versions[s] = 2;", FILES,
+   { PARSE, "p->versions[s] = p->joint[s] = 1;", "p->versions[s] = 1 + (p->joint[s] = 1);", FILES,
       "a stage that does not say so keeps two versions of its weights" },
    { PARSE, "if (key == KEYS || seen >> key & 1) {", "if (key == KEYS) {", FILES,
       "a stage may say something twice" },

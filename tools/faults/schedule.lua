@@ -3,6 +3,15 @@ local TESTS = "c/schedule* c/plan* c/simulate* c/machine c/timeline "
    .. "spec/schedule spec/cluster spec/swap"
 
 return {
+   { "src/plan/wires.c", "return m->index + (joint > 1 ? joint : 1);", "return m->index + 1;",
+      "spec/joint", "a joint forward waits for what its first micro-batch reads" },
+   { "src/plan/check_order.c", "if (j->left && !(forward", "if (j->left < 0 && !(forward",
+      "spec/joint", "something may be computed between forwards that are one" },
+   { "src/simulate/simulate.c",
+      "time *= ft_share_joint(&s->shares.of[m->stage], m->index);", "time *= 1;",
+      "spec/joint", "each micro-batch of a joint forward is simulated by itself" },
+   { "src/schedule/group.c", "m += joint) put_forwards(", "m++) put_forwards(",
+      "spec/joint", "joint forwards are put into plans more than once" },
    { "src/schedule/interleave.c", "ahead += (int64_t)(t->n_chunks - 1) * t->n_devices;",
       "ahead += (int64_t)t->n_chunks * t->n_devices;", TESTS,
       "interleaved devices run more forwards ahead" },
@@ -24,8 +33,7 @@ return {
    { "src/plan/shares.c", "return (int)(rules[s->rule].deals ? m % s->n : m / s->per_batch);",
       "return (int)(m % s->n);", TESTS,
       "replicas get micro-batches in turn, whatever their rule" },
-   { "src/plan/shares.c", "if (s->micros % s->n == 0) return FT_OK;",
-      "if (s->micros >= s->n) return FT_OK;", TESTS,
+   { "src/plan/shares.c", "if (s->micros % s->n)", "if (s->micros < s->n)", TESTS,
       "replicas may have unequal shares" },
    { "src/plan/depths.c", "int workers = ahead[to] + w->shares->of[to].n;",
       "int workers = ahead[to] + 1;", TESTS,

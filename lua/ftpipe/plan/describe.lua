@@ -9,6 +9,7 @@ local layers = require("ftpipe.model.layers")
 local links = require("ftpipe.placement.links")
 local named = require("ftpipe.base.named")
 local over = require("ftpipe.plan.over")
+local packs = require("ftpipe.schedule.packs")
 local playing = require("ftpipe.schedule.played")
 local precision = require("ftpipe.plan.precision")
 local rates = require("ftpipe.plan.rate")
@@ -173,14 +174,21 @@ local function over_lines(plan)
    return over.lines(over.memory(plan), names, least, plan.options.optimizer, over.unswapped(plan))
 end
 
+--- How many micro-batches go forward as one, where some do.
+local function joint_words(o)
+   local n = packs.together(o)
+   return n > 1 and (", %d at once forward"):format(n) or ""
+end
+
 --- Stages, memory of every device, prediction; what does not fit says so first.
 function M.text(plan)
    local o, lines = plan.options, over_lines(plan)
    local fits = #lines == 0
    lines[#lines + 1] =
-      ("plan: %s, %s on %s (%s), batch %d in %s, partition %s"):format(o.schedule,
+      ("plan: %s, %s on %s (%s), batch %d in %s%s, partition %s"):format(o.schedule,
          counted(plan.n_stages, "stage"), counted(#plan.devices, "device"), plan.devices_name,
-         o.batch, counted(o.micro_batches, "micro-batch", "micro-batches"), plan.partition.name)
+         o.batch, counted(o.micro_batches, "micro-batch", "micro-batches"), joint_words(o),
+         plan.partition.name)
    for s, stage in ipairs(plan.blueprint:stages()) do
       lines[#lines + 1] = ("  stage %d on %s: %s, forward %.2f ms, backward %.2f ms, %d in flight")
          :format(s - 1, M.places(plan, stage), plan:span(s), stage.forward_ns / 1e6,

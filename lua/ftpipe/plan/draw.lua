@@ -35,6 +35,7 @@ local function play(o, graphs, cut)
       schedule = cut.schedule, staleness = cut.staleness, max_staleness = cut.max_staleness,
       batches = cut.batches, costs = cut.costs, clip = cut.clip,
       apart = cut.apart, waiting = cut.waiting, tasks = cut.tasks,
+      joint = cut.joint, joint_graphs = cut.joint and graphs.joint,
    }
 end
 
@@ -66,8 +67,10 @@ function M.blueprint(o, graphs, partition, flags)
       clip = o.clip, apart = o.update == "device", waiting = partition.waiting,
    }
    cut.tasks = packs.tasks(o, cut.device)
+   cut.joint = packs.joint(o, cut.tasks)
    local said = {
       graphs = graphs,
+      joint_graphs = graphs.joint,
       plan = partition.plan or play(o, graphs, cut),
       evaluation = beside(o, graphs, cut),
       devices = wired,
@@ -106,6 +109,7 @@ function M.evaluation(o, graphs, partition)
    local own = copy(o)
    own.schedule, own.rule, own.staleness, own.max_staleness = "evaluate", nil, nil, nil
    own.batches, own.clip, own.update, own.packs = o.eval_batches, 0, "end", nil
+   own.forward_micro_batches = nil
    local kept = { stage = stage, device = device, name = partition.name }
    return M.blueprint(own, graphs.evaluation, kept, M.recompute_flags("never", #device))
 end

@@ -30,6 +30,13 @@ function M.open(what, recorded)
    }
 end
 
+--- Pieces of a batch that go forward, where some stage takes several micro-batches as one.
+local function forward_pieces(said)
+   local most = 1
+   for _, stage in ipairs(said.stages) do most = math.max(most, stage.joint) end
+   return most > 1 and said.micro_batches / most or nil
+end
+
 --- Options of ft.plan with what the plan decides.
 function M.decide(o, given)
    local said = given.said
@@ -42,6 +49,7 @@ function M.decide(o, given)
       given = given, schedule = said.schedule, micro_batches = said.micro_batches,
       [o.eval_only and "eval_batches" or "batches"] = said.batches,
    })
+   decided.forward_micro_batches = forward_pieces(said)
    if not given.recorded then decided.synchronous = said.synchronous end
    return decided
 end

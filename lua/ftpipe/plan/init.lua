@@ -7,7 +7,6 @@ local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local costs = require("ftpipe.plan.costs")
-local counted = require("ftpipe.base.counted")
 local describe = require("ftpipe.plan.describe")
 local divisor = require("ftpipe.base.divisor")
 local draw = require("ftpipe.plan.draw")
@@ -25,6 +24,7 @@ local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local html = require("ftpipe.page.html")
+local packing = require("ftpipe.placement.packing")
 local packs = require("ftpipe.schedule.packs")
 local picture = require("ftpipe.plan.picture")
 local placement = require("ftpipe.placement")
@@ -46,24 +46,35 @@ local Plan = {}
 Plan.__index = Plan
 Plan.__name = "plan"
 
---- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation`.
+--- The graphs of a plan, one for each bucket, with those of evaluation as `evaluation` and those of
+-- forwards of several micro-batches as `joint`.
 -- @tparam table o options of a plan
 -- @tparam table device of the first kind
 local function build_graphs(o, device)
-   local graphs = { evaluation = o.eval_batches and {} }
+   local joint = packs.together(o)
+   local graphs = { evaluation = o.eval_batches and {}, joint = joint > 1 and {} or nil }
+   local function training(size)
+      local graph = o.model.family.training(o.eval_only and o.model.config
+         or adapters.training_config(o.model), size)
+      adapters.check(o, o.model, graph)
+      groups.freeze(o, graph)
+      graph:grad(graph:find("loss"))
+      precision.apply(o.precision, graph, device)
+      return graph
+   end
    for i, source in ipairs(o.buckets) do
       local size = named.like(o, { batch = o.batch / o.micro_batches, source = source })
       size.dropout = o.eval_only and 0 or o.dropout
       for field, length in pairs(o.lengths or {}) do size[field] = length end
       size.grads = false -- until it is known what is trained
-      graphs[i] = o.model.family.training(o.eval_only and o.model.config
-         or adapters.training_config(o.model), size)
-      adapters.check(o, o.model, graphs[i])
-      groups.freeze(o, graphs[i])
-      graphs[i]:grad(graphs[i]:find("loss"))
-      if graphs.evaluation then graphs.evaluation[i] = evaluate.graph(o.model, size) end
-      precision.apply(o.precision, graphs[i], device)
-      if graphs.evaluation then precision.apply(o.precision, graphs.evaluation[i], device) end
+      graphs[i] = training(size)
+      if graphs.joint then
+         graphs.joint[i] = training(copy(size, { batch = joint * size.batch }))
+      end
+      if graphs.evaluation then
+         graphs.evaluation[i] = evaluate.graph(o.model, size)
+         precision.apply(o.precision, graphs.evaluation[i], device)
+      end
    end
    return graphs
 end
@@ -185,38 +196,6 @@ local function check_turns(o)
       or partitions.place(o, o.stages or n_devices, n_devices), o.micro_batches)
 end
 
---- Refuses --packs where there are none, and gives every device a turn.
-local function check_packs(o)
-   if not o.packs or o.given then return end
-   local schedule, run = o.rule or o.schedule, packs.run(o)
-   if not schedules.groups(schedule) then
-      usage.of(o, "{packs=%s} is for orders that take all micro-batches through some stages, then "
-         .. "the next: expected {schedule=harmony-pp} or {schedule=harmony-dp}", o.packs)
-   elseif type(o.partition) == "string" and placement.is(o.partition)
-      and not placement.is_in_order(o.partition)
-   then
-      usage.of(o, "{packs=%s} is for stages in the order of the model: expected {partition=seq}",
-         o.packs)
-   end
-   if schedules.replicates(schedule) then return end
-   local turns = o.replicas and #replicas.of(o) or #core.engine.devices(o.devices)
-   o.stages = o.stages or turns * run
-   if o.stages < (turns - 1) * run + 1 then
-      usage("%s gives a device %s at a time, and there are %s: expected %s, got %d",
-         named.value(o, "packs", o.packs), counted(run, "stage"), counted(turns, "device"),
-         named.value(o, "stages", turns * run), o.stages)
-   end
-end
-
---- Refuses packs that the model is too small for.
-local function check_pack_stages(o, graph)
-   local nodes = graph:counts().forward
-   if not o.packs or o.given or not o.stages or o.stages <= nodes then return end
-   usage("%s: packs of %d stages on each device are %d stages; expected smaller ones: the model is "
-      .. "cut between %d operators", named.value(o, "packs", o.packs), packs.run(o), o.stages,
-      nodes)
-end
-
 --- Refuses --look-ahead where there is nothing that it could decide.
 local function check_look_ahead(o)
    if not o.look_ahead then return end
@@ -319,11 +298,12 @@ end
 
 --- The plan of settled options.
 local function make(o)
-   check_packs(o)
+   packing.check_joint(o)
+   packing.check(o)
    local devices = core.engine.devices(o.devices)
    precision.check(o, devices)
    local graphs = build_graphs(o, devices[1])
-   check_pack_stages(o, graphs[1])
+   packing.check_stages(o, graphs[1])
    local profile = costs.profile(o, graphs[#graphs], devices)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)

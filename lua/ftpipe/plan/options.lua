@@ -53,7 +53,7 @@ M.rows = {
       lua_type = "string|table|ftpipe.schedule_plan",
       help = "a plan that is there: stages, devices, orders and slots are those of the file",
       decides = { "max_staleness", "micro_batches", "partition", "recompute", "schedule", "stages",
-         "staleness", "swap", "update", "replicas", "packs" } },
+         "staleness", "swap", "update", "replicas", "packs", "forward_micro_batches" } },
    { "profile", of = "recipe explore plan", plans = true, rare = true, type = "string",
       value = "NAME|FILE",
       explore = { rare = false, default = "modelled", help = "what work costs; for models" },
@@ -68,6 +68,9 @@ M.rows = {
       value = "3/1",
       help = "harmony-pp and -dp: a device takes a micro-batch through 3 stages forward, and back "
          .. "through 1, before the next one" },
+   { "forward_micro_batches", of = "recipe explore plan", plans = true, rare = true, type = "int",
+      min = 1, value = "N",
+      help = "harmony-pp and -dp: pieces of a batch that go forward, of several that go back" },
    { "effort", of = "recipe explore plan", rare = true, type = "number", min = 0, value = "N",
       explore = { rare = false },
       help = "of partitioners that search, in millions of steps: the same on any machine" },

@@ -163,7 +163,10 @@ local function choices(o, only, n_devices)
    local function add(layout, micro_batches, schedule)
       if not contains(only.schedules, schedule) then return end
       if schedules.interleaves(schedule) and micro_batches % n_devices > 0 then return end
-      if o.packs and (layout.packs or not schedules.groups(schedule)) then return end
+      local forward = o.forward_micro_batches
+      if o.packs and layout.packs then return end
+      if (o.packs or forward) and not schedules.groups(schedule) then return end
+      if forward and micro_batches % forward > 0 then return end
       list[#list + 1] = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
          stages = o.stages or layout.per_device * n_devices, packs = o.packs or layout.packs,

@@ -66,4 +66,20 @@ function M.tasks(o, places)
    return tasks
 end
 
+--- How many micro-batches go forward as one, by stage; nil where each goes by itself. Those that go
+-- forward and back at once do.
+-- @tparam table o micro_batches, forward_micro_batches
+-- @tparam[opt] table tasks of `tasks`
+function M.joint(o, tasks)
+   local n, list = M.together(o), {}
+   if n == 1 or not tasks then return nil end
+   for s, task in ipairs(tasks.forward) do list[s] = task == tasks.backward[s] and 1 or n end
+   return list
+end
+
+--- Micro-batches that go forward as one, where some do.
+function M.together(o)
+   return o.micro_batches / (o.forward_micro_batches or o.micro_batches)
+end
+
 return M
