@@ -165,6 +165,21 @@ describe("a T5 configuration", function()
    end)
 end)
 
+describe("a model of another family", function()
+   it("is refused by the name of that family, in one line that says which there are", function()
+      for _, family in ipairs { "longt5", "umt5", "roberta", "distilbert" } do
+         files.in_directory(function(dir)
+            core.sys.write_file(dir .. "/config.json", core.json.encode(
+               raw_config { model_type = family }))
+            local problem = files.failure(models.open, { model = dir })
+            assert.equal(6, problem.exit)
+            assert.equal(("%s: model_type is '%s', expected one of: bert, gpt2, mt5, t5"):format(
+               dir, family), problem.message)
+         end)
+      end
+   end)
+end)
+
 describe("a built-in T5", function()
    local published = {
       ["t5-small"] = 60506624, ["t5-base"] = 222903552, ["t5-large"] = 737668096,
