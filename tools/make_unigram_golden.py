@@ -35,7 +35,7 @@ TEXTS = ["the fix", " the  a\tb\r\nx ", "e\u0301 \ufb01\u0301x \u00bd\u2026", "-
          "\u304b\u3099\u304b", "a\u200bb\u200b", "\u200bthe", "<unk> the</s>  the", "<extra_id_0>the <extra_id_1>",
          "\u00f6\u00f6 \u00e4 \u0000", "THE Fix, a1b22", "  the", MARK + "the " + MARK, "", " ", "\n\n",
          "\u00e9\u0301\u0302 \u0130\u01c4", "the.the...a", "new fixs", "a \u3000b\u00a0s", "\u2028the\u2581\u2581a",
-         "\u0001a\u008fb\ufeffs", "  New the", "\u0130the"]
+         "\u0001a\u008fb\ufeffs", "  New the", "\u0130the", "\u00bd\u200b1", "\u00bd1"]
 
 
 def charsmap():
@@ -126,6 +126,8 @@ def chains():
                            {"type": "Prepend", "prepend": MARK}, {"type": "NFC"}), \
         sequence("pretokenizers", {"type": "Digits", "individual_digits": False},
                  metaspace("first")), {}
+    yield "expanded", compiled, sequence("pretokenizers", {"type": "Digits", "individual_digits": True},
+                                         metaspace("first")), {}
     yield "runs", {"type": "NFD"}, {"type": "Whitespace"}, {}
     for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
         yield behavior, None, {"type": "Split", "pattern": {"Regex": "[ab]| "}, "behavior": behavior,

@@ -103,6 +103,9 @@ static ft_status run_form(ft_work *work, const ft_step *step, ft_stretch text, f
     if (points) utf8proc_decompose(bytes, text.size, points, n, options);
     if (points) n = utf8proc_normalize_utf32(points, n, options);
     for (i = 0; fits && i < n; i++) fits = put_char(out, points[i], i == 0 && text.head > 0);
+    bool kept = fits && out->bytes.n >= text.head &&
+                memcmp(out->bytes.data, text.bytes, (size_t)text.head) == 0;
+    if (kept) out->head = text.head;
     ft_free(points);
     return fits ? FT_OK : no_memory(out, work);
 }
@@ -247,6 +250,8 @@ static int64_t count_chars(const char *text, int64_t size)
 typedef struct cursor {
     ft_stretch old;
     int64_t at;
+    int64_t
+        further; /* bytes of the last new character, if it is one that no old one stands behind */
 } cursor;
 
 static void skip_chars(cursor *c, int64_t n)
@@ -262,10 +267,15 @@ static bool put_instead(cursor *c, ft_draft *out, int64_t n_old, const char *to,
     for (int64_t at = 0, n; at < size; at += n, i++) {
         n = ft_char_size(to + at);
         if (i < n_old) last = c->at;
+        c->further = i < n_old ? 0 : n;
         if (!put(out, to + at, n, last < c->old.head)) return false;
         if (i < n_old) skip_chars(c, 1);
     }
-    if (i < n_old && out->bytes.n > 0) skip_chars(c, n_old - i);
+    if (i >= n_old || out->bytes.n == 0) return true;
+    /* a further one takes the place of what goes */
+    if (c->at >= c->old.head && out->head == out->bytes.n) out->head -= c->further;
+    c->further = 0;
+    skip_chars(c, n_old - i);
     return true;
 }
 

@@ -3,9 +3,11 @@ local SPEC = "spec/tokenizer_unigram"
 return {
    { "src/chain/normalizers.c", "enum { LONGEST_CLUSTER = 5 };", "enum { LONGEST_CLUSTER = 4 };",
       SPEC, "a ligature with an accent is looked at character by character" },
-   { "src/chain/normalizers.c", "if (i < n_old && out->bytes.n > 0) skip_chars(c, n_old - i);",
-      "if (i < n_old) skip_chars(c, n_old - i);", SPEC,
+   { "src/chain/normalizers.c", "if (i >= n_old || out->bytes.n == 0) return true;",
+      "if (i >= n_old) return true;", SPEC,
       "what is taken away at the beginning takes the beginning with it" },
+   { "src/chain/normalizers.c", "c->further = i < n_old ? 0 : n;", "c->further = 0;", SPEC,
+      "a fraction's second digit is at the beginning though what follows it is gone" },
    { "src/chain/normalizers.c", "bool of_head = match.to <= text.head;",
       "bool of_head = match.from < text.head;", SPEC,
       "two spaces at the beginning are the beginning once they are one" },
