@@ -46,7 +46,7 @@ describe("a run", function()
    end
 
    it("in which a device hangs says who waits for whom and exits with 5", function()
-      local said, code, step, out = disturbed("hung", "CHECK_STALL_LAUNCH=9000", "--watchdog 2")
+      local said, code, step, out = disturbed("hung", "CHECK_STALL_LAUNCH=9000", "--watchdog 10")
       assert.equal(5, code, said)
       assert.matches("^ftpipe: nothing moved for %d+ s:\n", said)
       local stuck, at = said:match("\n(cpu:%d): action [^\n]*, (%w+) of stage %d+, batch %d+, "

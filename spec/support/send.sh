@@ -1,5 +1,5 @@
-# Sends signals to a process: sh send.sh PID WHEN SIGNAL...; each when it has computed for 0.3 s more
-# (`busy`) or waits for something (`idle`), and the one before it has come.
+# Sends signals to a process: sh send.sh PID WHEN SIGNAL...; each when it has computed for 0.3 s
+# more (`busy`) or waits for something (`idle`), and the one before it has come.
 pid=$1 when=$2
 shift 2
 

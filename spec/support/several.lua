@@ -16,8 +16,8 @@ function M.environment(command) return ("env %s %s"):format(ENVIRONMENT, command
 function M.missing()
    local module = core.sys.executable():gsub("[^/]+$", "libftpipe_mpi.so")
    if not core.sys.exists(module) then return "this program was built without MPI" end
-   local _, _, code = process.shell("command -v mpirun")
-   if code ~= 0 then return "there is no mpirun" end
+   local _, _, code = process.shell("command -v mpirun && command -v pgrep")
+   if code ~= 0 then return "there is no mpirun, or no pgrep" end
    _, _, code = process.shell(M.environment("mpirun -n 1 true")) -- needs a network, if only `lo`
    return code ~= 0 and "mpirun starts nothing" or nil
 end
