@@ -12,6 +12,8 @@ enum {
     TURNS = 2,       /* the last one counts */
     PINGS = 101,     /* of a word; */
     FEW = 5,         /* where it takes long, and of larger messages */
+    MANY = 60,       /* of larger ones, at most, until the shortest */
+    AGREE = 3,       /* of them agree */
     SMALLEST = 1024, /* that may be announced first */
     GRAIN = 64,      /* to which the largest that is not is found */
 };
@@ -32,7 +34,8 @@ enum { WORD = sizeof(turn) };
 typedef struct probe {
     ft_world *world;
     int other;
-    char *room; /* for bulks; one behind the other, so that none waits for the one before */
+    char *room;     /* for bulks; one behind the other, so that none waits for the one before */
+    double word_ns; /* that a word takes one way, at least */
     int placed;
     uint32_t taken;
     ft_gate came;
@@ -106,10 +109,11 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* So many bytes there and a word back, n times, ascending. */
-static ft_status ping(probe *p, int64_t bytes, double *ns, int n, ft_error *err)
+/* So many bytes there and a word back, until there are n times from `from` on; all of them
+ * ascending. */
+static ft_status ping(probe *p, int64_t bytes, double *ns, int from, int n, ft_error *err)
 {
-    for (int i = 0; i < n; i++) FT_TRY(ask(p, (turn){1, 1, bytes, WORD}, &ns[i], err));
+    for (int i = from; i < n; i++) FT_TRY(ask(p, (turn){1, 1, bytes, WORD}, &ns[i], err));
     qsort(ns, (size_t)n, sizeof *ns, compare);
     return FT_OK;
 }
@@ -118,9 +122,10 @@ static ft_status measure_word(probe *p, ft_link_rates *out, ft_error *err)
 {
     double ns[PINGS];
     int n = FEW;
-    FT_TRY(ping(p, WORD, ns, n, err));
-    if (ns[n / 2] < LONG_NS) FT_TRY(ping(p, WORD, ns, n = PINGS, err));
+    FT_TRY(ping(p, WORD, ns, 0, n, err));
+    if (ns[n / 2] < LONG_NS) FT_TRY(ping(p, WORD, ns, 0, n = PINGS, err));
     out->latency_ns = ns[n / 2] / 2;
+    p->word_ns = ns[0] / 2;
     return FT_OK;
 }
 
@@ -134,7 +139,8 @@ static double rate_of(const ft_link_rates *r, double ns)
 
 /* -- announced messages ------------------------------------------------------------------------ */
 
-/* The shortest of a few times, which is not lengthened by what else is done here. */
+/* The shortest of some times, which is not lengthened by what else is done here: of so many that
+ * others are about as short. */
 typedef struct sample {
     int64_t bytes;
     double ns;
@@ -142,8 +148,12 @@ typedef struct sample {
 
 static ft_status take_sample(probe *p, int64_t bytes, sample *out, ft_error *err)
 {
-    double ns[FEW];
-    FT_TRY(ping(p, bytes, ns, FEW, err));
+    double ns[MANY];
+    int n = 0;
+    do {
+        FT_TRY(ping(p, bytes, ns, n, n + FEW, err));
+        n += FEW;
+    } while (n < MANY && ns[AGREE - 1] - ns[0] > p->word_ns / 2);
     *out = (sample){bytes, ns[0]};
     return FT_OK;
 }
@@ -170,7 +180,7 @@ static ft_status measure_eager(probe *p, ft_link_rates *r, ft_error *err)
         last = now;
     }
     double most = rise(r, &low, &high);
-    if (most < r->latency_ns) return FT_OK;
+    if (most < p->word_ns) return FT_OK;
     while (high.bytes - low.bytes > GRAIN) {
         FT_TRY(take_sample(p, (low.bytes + high.bytes) / 2, &now, err));
         if (rise(r, &low, &now) > most / 2)
@@ -180,7 +190,7 @@ static ft_status measure_eager(probe *p, ft_link_rates *r, ft_error *err)
     }
     FT_TRY(take_sample(p, low.bytes, &low, err));
     FT_TRY(take_sample(p, high.bytes, &high, err));
-    if (rise(r, &low, &high) >= r->latency_ns) r->eager_bytes = low.bytes;
+    if (rise(r, &low, &high) >= p->word_ns) r->eager_bytes = low.bytes;
     return FT_OK;
 }
 
