@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "engine/engine.h"
 #include "engine_run.h"
 
@@ -121,22 +122,25 @@ static void test_waits_are_recorded(void)
         const ft_timeline *t = ft_run_timeline(run);
         const ft_plan *plan = ft_blueprint_plan(b);
         for (int d = 0; d < 3; d++) {
-            int64_t by_wait[FT_WAIT_COUNT], data[64], slots[64], idle = 0;
-            CHECK(plan->n_edges <= 64);
-            idle = ft_timeline_idle_ns(t, d, by_wait, plan->n_edges, data, slots);
+            int64_t by_wait[FT_WAIT_COUNT], idle = 0, n = 0;
+            ft_edge_wait *waits = NULL;
+            int64_t last = ft_timeline_idle_ns(t, d, by_wait);
             for (int w = 0; w < FT_WAIT_COUNT; w++) idle += by_wait[w];
-            CHECK(idle + ft_timeline_busy_ns(t, d) == ft_timeline_end_ns(t));
-            for (int e = 0; e < plan->n_edges; e++) {
-                CHECK(!data[e] || plan->device[plan->edges[e].to] == d);
-                CHECK(!slots[e] || plan->device[plan->edges[e].from] == d);
-                by_wait[FT_WAIT_DATA] -= data[e];
-                by_wait[FT_WAIT_SLOT] -= slots[e];
+            CHECK(last <= ft_timeline_end_ns(t) && idle + ft_timeline_busy_ns(t, d) == last);
+            CHECK_STATUS(ft_timeline_edge_waits(&waits, &n, t, d, &err), FT_OK);
+            for (int64_t k = 0; k < n; k++) {
+                const ft_edge *e = &plan->edges[waits[k].edge];
+                CHECK(!waits[k].data_ns || plan->device[e->to] == d);
+                CHECK(!waits[k].slot_ns || plan->device[e->from] == d);
+                by_wait[FT_WAIT_DATA] -= waits[k].data_ns;
+                by_wait[FT_WAIT_SLOT] -= waits[k].slot_ns;
             }
+            ft_free(waits);
             CHECK(!by_wait[FT_WAIT_DATA] && !by_wait[FT_WAIT_SLOT]);
         }
         /* the last device has nothing to do before the first is done with something */
-        int64_t by_wait[FT_WAIT_COUNT], data[64], slots[64];
-        ft_timeline_idle_ns(t, 2, by_wait, plan->n_edges, data, slots);
+        int64_t by_wait[FT_WAIT_COUNT];
+        ft_timeline_idle_ns(t, 2, by_wait);
         CHECK(by_wait[FT_WAIT_DATA] > 0);
         ft_run_free(run);
         ft_blueprint_free(b);

@@ -262,7 +262,7 @@ static void test_swaps_overlap_with_computing(void)
         .plan = plan, .saved_bytes = saved, .moved_bytes = options.swap_bytes};
     ft_timeline_stalls(timeline, 0, stalls);
     CHECK(stalls[FT_ACT_SWAP_IN] == 50 + 50 + 50 + 80 && stalls[FT_ACT_SWAP_OUT] == 0);
-    ft_timeline_find_waits(timeline, plan);
+    CHECK_STATUS(ft_timeline_find_waits(timeline, plan, NULL), FT_OK);
     ft_timeline_copies(timeline, 0, &holdings, copies);
     /* weights of stage 1 leave while those of stage 0 come, the second activations while those of
      * stage 1 come; the last weights leave when nothing waits for them */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "check.h"
 
 static ft_timeline *timeline_of(const ft_event *events, int n, int n_devices, int n_stages)
@@ -160,16 +161,24 @@ static void test_what_devices_waited_for(void)
     ft_timeline *t = timeline_of(waiting, 6, 2, 2);
     if (!t) return;
     for (int d = 0; d < 2; d++) {
-        int64_t by_wait[FT_WAIT_COUNT], data[2], slots[2], sum = 0;
-        int64_t over = ft_timeline_idle_ns(t, d, by_wait, 2, data, slots);
-        CHECK(over == wanted[d].over);
+        int64_t by_wait[FT_WAIT_COUNT], data[2] = {0}, slots[2] = {0}, sum = 0, n = 0;
+        int64_t last = ft_timeline_idle_ns(t, d, by_wait);
+        ft_edge_wait *waits = NULL;
+        CHECK_STATUS(ft_timeline_edge_waits(&waits, &n, t, d, NULL), FT_OK);
+        for (int64_t i = 0; i < n; i++) {
+            CHECK(!i || waits[i - 1].edge < waits[i].edge);
+            data[waits[i].edge] = waits[i].data_ns;
+            slots[waits[i].edge] = waits[i].slot_ns;
+        }
+        ft_free(waits);
+        CHECK(ft_timeline_end_ns(t) - last == wanted[d].over);
         for (int i = 0; i < FT_WAIT_COUNT; i++) {
             CHECK(by_wait[i] == wanted[d].by_wait[i]);
             sum += by_wait[i];
         }
         for (int e = 0; e < 2; e++)
             CHECK(data[e] == wanted[d].data[e] && slots[e] == wanted[d].slots[e]);
-        CHECK(sum + over + ft_timeline_busy_ns(t, d) == ft_timeline_end_ns(t));
+        CHECK(sum + ft_timeline_busy_ns(t, d) == last);
     }
     ft_timeline_free(t);
 }

@@ -197,31 +197,58 @@ static void push_memory(lua_State *L, const ft_timeline *t, const ft_holdings *h
     }
 }
 
-/* Ns by word of what the device waited for, `over` = with nothing left to do, and edges = { { name
- * = "F0>F1", data =, slots = } } of those it waited for. */
-static void push_waits(lua_State *L, const ft_timeline *t, const ft_plan *plan, int device)
+/* { { name = "F0>F1", data =, slots = } } of the edges that a device waited for. */
+static void push_edge_waits(lua_State *L, const ft_timeline *t, const ft_plan *plan, int device)
 {
-    int64_t by_wait[FT_WAIT_COUNT];
-    int64_t *data_ns = lua_newuserdata(L, 2 * ((size_t)plan->n_edges + 1) * sizeof *data_ns);
-    int64_t *slot_ns = data_ns + plan->n_edges;
-    int64_t over = ft_timeline_idle_ns(t, device, by_wait, plan->n_edges, data_ns, slot_ns);
-    lua_createtable(L, 0, FT_WAIT_COUNT + 2);
-    for (int i = 0; i < FT_WAIT_COUNT; i++)
-        script_set_number(L, ft_wait_word((ft_wait)i), (double)by_wait[i]);
-    script_set_number(L, "over", (double)over);
-    lua_newtable(L);
-    for (int e = 0, n = 0; e < plan->n_edges; e++) {
-        const ft_edge *edge = &plan->edges[e];
-        if (!data_ns[e] && !slot_ns[e]) continue;
+    ft_error err;
+    ft_edge_wait *waits;
+    int64_t n;
+    if (ft_timeline_edge_waits(&waits, &n, t, device, &err) != FT_OK) script_raise(L, &err);
+    lua_createtable(L, (int)n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        const ft_edge *edge = &plan->edges[waits[i].edge];
         lua_createtable(L, 0, 3);
         lua_pushfstring(L, "%c%d>%c%d", ft_action_letter(edge->from_kind), edge->from,
                         ft_action_letter(edge->to_kind), edge->to);
         lua_setfield(L, -2, "name");
-        script_set_number(L, "data", (double)data_ns[e]);
-        script_set_number(L, "slots", (double)slot_ns[e]);
-        lua_rawseti(L, -2, ++n);
+        script_set_number(L, "data", (double)waits[i].data_ns);
+        script_set_number(L, "slots", (double)waits[i].slot_ns);
+        lua_rawseti(L, -2, (int)i + 1);
     }
-    lua_setfield(L, -2, "edges");
+    ft_free(waits);
+}
+
+/* By device: ns by word of what it waited for, `over` = with nothing left to do, and `edges`. */
+static void push_waits(lua_State *L, const ft_timeline *t, const ft_plan *plan, int64_t end_ns)
+{
+    int64_t by_wait[FT_WAIT_COUNT];
+    lua_createtable(L, t->n_devices, 0);
+    for (int d = 0; d < t->n_devices; d++) {
+        int64_t last = ft_timeline_idle_ns(t, d, by_wait);
+        lua_createtable(L, 0, FT_WAIT_COUNT + 2);
+        for (int i = 0; i < FT_WAIT_COUNT; i++)
+            script_set_number(L, ft_wait_word((ft_wait)i), (double)by_wait[i]);
+        script_set_number(L, "over", (double)(end_ns - last));
+        push_edge_waits(L, t, plan, d);
+        lua_setfield(L, -2, "edges");
+        lua_rawseti(L, -2, d + 1);
+    }
+}
+
+/* By stage { least, most }. */
+static void push_staleness(lua_State *L, const ft_timeline *t)
+{
+    ft_lag_range *lags = lua_newuserdata(L, (size_t)t->n_stages * sizeof *lags);
+    ft_timeline_staleness(t, lags);
+    lua_createtable(L, t->n_stages, 0);
+    for (int s = 0; s < t->n_stages; s++) {
+        lua_createtable(L, 2, 0);
+        lua_pushinteger(L, lags[s].least);
+        lua_rawseti(L, -2, 1);
+        lua_pushinteger(L, lags[s].most);
+        lua_rawseti(L, -2, 2);
+        lua_rawseti(L, -2, s + 1);
+    }
     lua_remove(L, -2);
 }
 
@@ -231,7 +258,8 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_ho
     ft_error err = {FT_OK, ""};
     ft_text text = {0};
     lua_createtable(L, 0, 4);
-    script_set_number(L, "end_ns", (double)ft_timeline_end_ns(timeline));
+    int64_t end_ns = ft_timeline_end_ns(timeline);
+    script_set_number(L, "end_ns", (double)end_ns);
     script_set_number(L, "events", (double)timeline->n_events);
     lua_createtable(L, timeline->n_devices, 0);
     for (int d = 0; d < timeline->n_devices; d++) {
@@ -239,23 +267,9 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_ho
         lua_rawseti(L, -2, d + 1);
     }
     lua_setfield(L, -2, "busy_ns");
-    lua_createtable(L, timeline->n_devices, 0);
-    for (int d = 0; d < timeline->n_devices; d++) {
-        push_waits(L, timeline, holdings->plan, d);
-        lua_rawseti(L, -2, d + 1);
-    }
+    push_waits(L, timeline, holdings->plan, end_ns);
     lua_setfield(L, -2, "waits");
-    lua_createtable(L, timeline->n_stages, 0);
-    for (int s = 0; s < timeline->n_stages; s++) {
-        int least, most;
-        ft_timeline_staleness(timeline, s, &least, &most);
-        lua_createtable(L, 2, 0);
-        lua_pushinteger(L, least);
-        lua_rawseti(L, -2, 1);
-        lua_pushinteger(L, most);
-        lua_rawseti(L, -2, 2);
-        lua_rawseti(L, -2, s + 1);
-    }
+    push_staleness(L, timeline);
     lua_setfield(L, -2, "staleness");
     push_copies(L, timeline, holdings);
     lua_setfield(L, -2, "copies");
@@ -274,7 +288,8 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_ho
 void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_holdings *holdings,
                             bool trace)
 {
-    ft_timeline_find_waits(timeline, holdings->plan);
+    ft_error err;
+    if (ft_timeline_find_waits(timeline, holdings->plan, &err) != FT_OK) script_raise(L, &err);
     script_push_timeline(L, timeline, holdings, trace);
     push_critical(L, timeline);
     lua_setfield(L, -2, "critical");

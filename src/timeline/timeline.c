@@ -1,4 +1,6 @@
 /* timeline/timeline.c - what happened when: sums, the critical path, copies. */
+#include <limits.h>
+
 #include "base/alloc.h"
 #include "timeline/internal.h"
 
@@ -53,31 +55,52 @@ int64_t ft_timeline_end_ns(const ft_timeline *timeline)
     return end;
 }
 
+/* Where the first event of a device and stream, or of one behind them, is. */
+static int64_t first_of(const ft_timeline *t, int device, int stream)
+{
+    int64_t low = 0, high = t->n_events;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        const ft_event *e = &t->events[middle];
+        bool is_before =
+            e->device < device || (e->device == device && (int)ft_action_stream(e->kind) < stream);
+        if (is_before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+span timeline_span(const ft_timeline *t, int device, ft_stream stream)
+{
+    return (span){first_of(t, device, (int)stream), first_of(t, device, (int)stream + 1)};
+}
+
 int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device)
 {
+    span s = timeline_span(timeline, device, FT_STREAM_COMPUTE);
     int64_t busy = 0;
-    for (int64_t i = 0; i < timeline->n_events; i++) {
-        const ft_event *e = &timeline->events[i];
-        if (e->device == device && ft_action_stream(e->kind) == FT_STREAM_COMPUTE)
-            busy += e->end_ns - e->start_ns;
-    }
+    for (int64_t i = s.first; i < s.last; i++)
+        busy += timeline->events[i].end_ns - timeline->events[i].start_ns;
     return busy;
 }
 
-void ft_timeline_staleness(const ft_timeline *timeline, int stage, int *least, int *most)
+void ft_timeline_staleness(const ft_timeline *timeline, ft_lag_range *by_stage)
 {
     int last = 0;
-    bool any = false;
     for (int64_t i = 0; i < timeline->n_events; i++)
         if (timeline->events[i].batch > last) last = timeline->events[i].batch;
-    *least = *most = 0;
+    for (int s = 0; s < timeline->n_stages; s++) by_stage[s] = (ft_lag_range){INT_MAX, INT_MIN};
     for (int64_t i = 0; i < timeline->n_events; i++) {
         const ft_event *e = &timeline->events[i];
-        if (e->stage != stage || e->kind != FT_ACT_FORWARD || e->batch < (last + 1) / 2) continue;
-        if (!any || e->lag < *least) *least = e->lag;
-        if (!any || e->lag > *most) *most = e->lag;
-        any = true;
+        ft_lag_range *lags = &by_stage[e->stage];
+        if (e->kind != FT_ACT_FORWARD || e->batch < (last + 1) / 2) continue;
+        if (e->lag < lags->least) lags->least = e->lag;
+        if (e->lag > lags->most) lags->most = e->lag;
     }
+    for (int s = 0; s < timeline->n_stages; s++)
+        if (by_stage[s].least > by_stage[s].most) by_stage[s] = (ft_lag_range){0, 0};
 }
 
 ft_status ft_timeline_add_causes(ft_timeline *t, int64_t n_passages, int n_links, ft_error *err)
@@ -108,18 +131,6 @@ int64_t ft_timeline_critical_path(const ft_timeline *t, int64_t *events, int64_t
 }
 
 /* -- stalls ------------------------------------------------------------------------------------ */
-
-span timeline_span(const ft_timeline *t, int device, ft_stream stream)
-{
-    span s = {0, 0};
-    for (int64_t i = 0; i < t->n_events; i++) {
-        const ft_event *e = &t->events[i];
-        if (e->device != device || ft_action_stream(e->kind) != stream) continue;
-        if (s.last == s.first) s.first = i;
-        s.last = i + 1;
-    }
-    return s;
-}
 
 /* Times at which a device computes nothing, in their order: [begin, end) is before event i. */
 typedef struct gap_walk {
@@ -196,9 +207,10 @@ void ft_timeline_sent(const ft_timeline *t, const ft_plan *plan, int device,
                       int64_t by_kind[FT_ACT_COUNT])
 {
     for (int k = 0; k < FT_ACT_COUNT; k++) by_kind[k] = 0;
-    for (int64_t i = 0; i < t->n_events; i++) {
+    int64_t last = first_of(t, device + 1, 0);
+    for (int64_t i = first_of(t, device, 0); i < last; i++) {
         const ft_event *e = &t->events[i];
-        if (e->device != device || ft_action_item(e->kind) == FT_ITEM_CLASS) continue;
+        if (ft_action_item(e->kind) == FT_ITEM_CLASS) continue;
         by_kind[e->kind == FT_ACT_SEND ? plan->edges[e->edge].from_kind : e->kind] += e->bytes;
     }
 }

@@ -1,8 +1,8 @@
 /* timeline/timeline.h - what happened when: of a run, or of a simulation.
  *
- * Events of a device are by stream, then by
- * start; those of one stream do not overlap. A simulation adds what passed over links, and why each
- * event began when it did. */
+ * Events are by device, then by stream, then
+ * by start; those of one stream do not overlap. A simulation adds what passed over links, and why
+ * each event began when it did. */
 #ifndef FT_TIMELINE_H
 #define FT_TIMELINE_H
 
@@ -74,17 +74,30 @@ void ft_timeline_free(ft_timeline *timeline);
 int64_t ft_timeline_end_ns(const ft_timeline *timeline);
 int64_t ft_timeline_busy_ns(const ft_timeline *timeline, int device);
 
-/* For how long the device's compute stream stood idle, by what it waited for, and for data and for
- * slots by edge (each n_edges long, or NULL). Returns how long it had nothing left to do: from its
- * last event to the end of the timeline. All of it and its busy time are the timeline's length. */
-int64_t ft_timeline_idle_ns(const ft_timeline *timeline, int device, int64_t by_wait[FT_WAIT_COUNT],
-                            int n_edges, int64_t *data_ns, int64_t *slot_ns);
-/* Of a simulation of the plan: says of each event what it waited for, as its causes tell. */
-void ft_timeline_find_waits(ft_timeline *timeline, const ft_plan *plan);
+/* For how long the device's compute stream stood idle, by what it waited for. Returns when its last
+ * event ends, from which on it has nothing left to do: all of it and its busy time are as long. */
+int64_t ft_timeline_idle_ns(const ft_timeline *timeline, int device,
+                            int64_t by_wait[FT_WAIT_COUNT]);
 
-/* Lags of a stage's forwards, as they happened: the least and the most of those in the second half
- * of the leg's batches; 0 without any. */
-void ft_timeline_staleness(const ft_timeline *timeline, int stage, int *least, int *most);
+/* For how long of that it waited for data and for slots of an edge. */
+typedef struct ft_edge_wait {
+    int edge;
+    int64_t data_ns, slot_ns;
+} ft_edge_wait;
+/* Those that it waited for, ascending, to be freed with ft_free. FT_NOMEM. */
+ft_status ft_timeline_edge_waits(ft_edge_wait **out, int64_t *n, const ft_timeline *timeline,
+                                 int device, ft_error *err);
+
+/* Of a simulation of the plan: says of each event what it waited for, as its causes tell. FT_NOMEM.
+ */
+ft_status ft_timeline_find_waits(ft_timeline *timeline, const ft_plan *plan, ft_error *err);
+
+/* Lags of each stage's forwards, as they happened: the least and the most of those in the second
+ * half of the leg's batches; 0 without any. */
+typedef struct ft_lag_range {
+    int least, most;
+} ft_lag_range;
+void ft_timeline_staleness(const ft_timeline *timeline, ft_lag_range *by_stage);
 
 /* The chain of events that made the end as late as it is, last first; returns how many, of which
  * at most `n` are written to `events`. 0 in a run's timeline, which knows no causes. */

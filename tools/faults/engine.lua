@@ -74,7 +74,7 @@ return {
       "c/engine_watch", "who waits in a circle is not named" },
    { "src/engine/leg.c", "run->lost = !ft_gate_wait(", "run->lost = ft_gate_wait(",
       "c/engine_watch spec/watchdog", "workers that came back count as lost" },
-   { "src/timeline/waits.c", "slot = edge_between(plan, e, cause)", "slot = -1",
+   { "src/timeline/waits.c", "slot = edge_between(plan, index, e, cause)", "slot = -1",
       "spec/waits", "who waits for a slot is not told" },
    { "src/timeline/waits.c", "last = e->end_ns;", "last = e->start_ns;",
       "c/timeline c/engine_watch", "work counts as waiting" },
