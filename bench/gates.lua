@@ -67,7 +67,9 @@ return {
       { "partition-large", most = 10, against = "nobody: seconds" },
    } },
    { "wide", "PROGRAM bench/wide.lua", gates = {
-      { "wide", most = 60, against = "nobody: seconds" },
+      { "wide-8", most = 60, against = "nobody: seconds" },
+      { "wide-64", most = 60, against = "nobody: seconds" },
+      { "wide-1024", most = 60, against = "nobody: seconds" },
    } },
    { "effort", "PROGRAM bench/effort.lua", asked = true, gates = {
       { "effort-worst", most = 0.005, against = "four times the effort" },

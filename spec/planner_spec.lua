@@ -240,6 +240,22 @@ describe("recomputation by itself", function()
    end)
 end)
 
+describe("a prediction", function()
+   it("looks at few batches where each drains, whatever the stages", function()
+      local o = { devices = "sim:8x11GB", batch = 4, micro_batches = 2, source = 64,
+         partition = "seq", stages = 8 }
+      for schedule, legs in pairs { ["1f1b"] = { 2, 6 }, ["zero-bubble"] = { 2, 6 },
+         async = { 8, 24 } } do
+         o.schedule = schedule
+         local model = ft.explore("t5-small", o)
+         local graph = ft.explore(model.graph, o)
+         assert.same({ legs, legs, 8 }, { model.legs, graph.legs, #graph.stages })
+         local long = (graph.play(24).end_ns - graph.play(8).end_ns) / 16e9
+         assert.is_true(math.abs(graph.seconds / long - 1) < 1e-9, schedule)
+      end
+   end)
+end)
+
 describe("noise", function()
    it("is bounded by the profile in which everything takes longer", function()
       local random = require("ftpipe.base.random").new(1)

@@ -33,9 +33,11 @@ void script_push_timeline(lua_State *L, const ft_timeline *timeline, const ft_ho
 void script_push_simulation(lua_State *L, ft_timeline *timeline, const ft_holdings *holdings,
                             bool trace);
 
+/* By stage the buffers of edges that end there, `buffers` of the next function; pushed. */
+const int *script_push_buffers(lua_State *L, const ft_plan *plan);
 /* Sets in the table at the top what the plan says of a stage: depth, in_flight, versions, buffers,
  * least_staleness, most_staleness, mean_staleness, norm_lag (batches), lags (by micro-batch). */
-void script_set_stage(lua_State *L, const ft_plan *plan, int stage);
+void script_set_stage(lua_State *L, const ft_plan *plan, int stage, int buffers);
 
 /* The schedule in field `schedule` of the options at t: by name, or a table with a rule in Lua,
  * which then is on the stack and lives as long as it is held. Pushes one value in any case. */

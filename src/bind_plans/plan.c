@@ -12,11 +12,18 @@ static void push_devices(lua_State *L, const ft_plan *plan, int s)
     }
 }
 
-void script_set_stage(lua_State *L, const ft_plan *plan, int s)
+const int *script_push_buffers(lua_State *L, const ft_plan *plan)
 {
-    int least, most, buffers = 0;
+    int *buffers = lua_newuserdata(L, ((size_t)plan->n_stages + 1) * sizeof *buffers);
+    for (int s = 0; s < plan->n_stages; s++) buffers[s] = 0;
     for (int e = 0; e < plan->n_edges; e++)
-        if (plan->edges[e].to == s && plan->edges[e].bytes) buffers += plan->edges[e].slots;
+        if (plan->edges[e].bytes) buffers[plan->edges[e].to] += plan->edges[e].slots;
+    return buffers;
+}
+
+void script_set_stage(lua_State *L, const ft_plan *plan, int s, int buffers)
+{
+    int least, most;
     ft_plan_staleness(plan, s, plan->n_batches / 2, &least, &most);
     push_devices(L, plan, s);
     lua_setfield(L, -2, "devices");
@@ -39,13 +46,13 @@ void script_set_stage(lua_State *L, const ft_plan *plan, int s)
     lua_pop(L, 1);
 }
 
-static void push_stage(lua_State *L, const ft_plan *plan, int s)
+static void push_stage(lua_State *L, const ft_plan *plan, int s, int buffers)
 {
     lua_createtable(L, 0, 8);
     lua_pushboolean(L, plan->recompute[s]);
     lua_setfield(L, -2, "recompute");
     script_set_number(L, "joint", plan->joint[s]);
-    script_set_stage(L, plan, s);
+    script_set_stage(L, plan, s, buffers);
 }
 
 static void set_list(lua_State *L, const char *key, const int *list, int n)
@@ -88,12 +95,14 @@ int script_plan_describe(lua_State *L)
     lua_setfield(L, -2, "forward_only");
     lua_pushboolean(L, is_synchronous(plan));
     lua_setfield(L, -2, "synchronous");
+    const int *buffers = script_push_buffers(L, plan);
     lua_createtable(L, plan->n_stages, 0);
     for (int s = 0; s < plan->n_stages; s++) {
-        push_stage(L, plan, s);
+        push_stage(L, plan, s, buffers[s]);
         lua_rawseti(L, -2, s + 1);
     }
-    lua_setfield(L, -2, "stages");
+    lua_setfield(L, -3, "stages");
+    lua_pop(L, 1);
     set_list(L, "node_stage", plan->node_stage, plan->n_nodes);
     return 1;
 }

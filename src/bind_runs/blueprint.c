@@ -438,11 +438,12 @@ static int blueprint_stages(lua_State *L)
     const ft_blueprint *b = script_check_blueprint(L, 1);
     const ft_plan *plan = ft_blueprint_plan(b);
     const ft_stage_costs *costs = ft_blueprint_costs(b);
+    const int *buffers = script_push_buffers(L, plan);
     lua_createtable(L, plan->n_stages, 0);
     for (int s = 0; s < plan->n_stages; s++) {
         lua_createtable(L, 0, 9);
         script_set_number(L, "device", plan->device[s] + 1);
-        script_set_stage(L, plan, s);
+        script_set_stage(L, plan, s, buffers[s]);
         script_set_number(L, "forward_ns", costs->forward_ns[s]);
         script_set_number(L, "backward_ns", costs->backward_ns[s]);
         script_set_number(L, "ahead", ft_blueprint_ahead(b, s));

@@ -21,31 +21,43 @@ static bool same_ends(const ft_edge *a, const ft_edge *b)
            a->to_kind == b->to_kind;
 }
 
-/* Edges by the end that they begin in: of every one the newest, and by edge the one before it; -1:
+/* Edges by what they join, in buckets: of every one the newest, and by edge the one before it; -1:
  * none. */
-typedef struct by_maker {
+typedef struct by_ends {
+    int n_ends, n_buckets;
     int *newest, *before;
-} by_maker;
+} by_ends;
 
-static ft_status open_index(by_maker *x, ft_arena *arena, int n_ends, int n_edges, ft_error *err)
+enum { MOST_BUCKETS = 1 << 20 };
+
+static ft_status open_index(by_ends *x, ft_arena *arena, int n_ends, int n_edges, ft_error *err)
 {
-    x->newest = ft_arena_array(arena, n_ends + 1, sizeof(int));
+    int64_t pairs = (int64_t)n_ends * n_ends;
+    x->n_ends = n_ends;
+    x->n_buckets = pairs < MOST_BUCKETS ? (int)pairs : MOST_BUCKETS;
+    x->newest = ft_arena_array(arena, x->n_buckets, sizeof(int));
     x->before = ft_arena_array(arena, n_edges + 1, sizeof(int));
     if (!x->newest || !x->before) return no_memory(err);
-    for (int s = 0; s < n_ends; s++) x->newest[s] = -1;
+    for (int i = 0; i < x->n_buckets; i++) x->newest[i] = -1;
     return FT_OK;
 }
 
-static void note_edge(by_maker *x, const ft_edge *edges, int e)
+static int *newest_of(const by_ends *x, const ft_edge *edge)
 {
-    x->before[e] = x->newest[edges[e].from];
-    x->newest[edges[e].from] = e;
+    return &x->newest[((int64_t)edge->from * x->n_ends + edge->to) % x->n_buckets];
+}
+
+static void note_edge(by_ends *x, const ft_edge *edges, int e)
+{
+    int *newest = newest_of(x, &edges[e]);
+    x->before[e] = *newest;
+    *newest = e;
 }
 
 /* The number of the edge between those actions, or -1. */
-static int find_edge(const by_maker *x, const ft_edge *edges, const ft_edge *wanted)
+static int find_edge(const by_ends *x, const ft_edge *edges, const ft_edge *wanted)
 {
-    int e = x->newest[wanted->from];
+    int e = *newest_of(x, wanted);
     while (e >= 0 && !same_ends(&edges[e], wanted)) e = x->before[e];
     return e;
 }
@@ -53,7 +65,7 @@ static int find_edge(const by_maker *x, const ft_edge *edges, const ft_edge *wan
 /* Edges while they are found. */
 typedef struct search {
     ft_blueprint *b;
-    by_maker index;
+    by_ends index;
 } search;
 
 /* The number of the edge between those actions, added when it is new; -1 without memory. */
@@ -237,7 +249,7 @@ static ft_status join_edges(ft_blueprint *b, ft_error *err)
 {
     b->plan_edges = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->plan_edges);
     b->edge_first = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->edge_first);
-    by_maker index;
+    by_ends index;
     if (!b->plan_edges || !b->edge_first) return no_memory(err);
     FT_TRY(open_index(&index, b->arena, b->seating.n_stages, b->n_edges, err));
     for (int e = 0; e < b->n_edges; e++) {
@@ -387,7 +399,7 @@ typedef struct found {
     int n, n_plan_edges;
     ft_edge *edges, *plan_edges;
     ft_cargo *cargoes;
-    by_maker index; /* of its edges of the plan */
+    by_ends index; /* of its edges of the plan */
     int *first,
         *next; /* by edge of the plan, the first of its edges; by edge, the next; -1: none */
 } found;
@@ -437,7 +449,7 @@ static void add_found(ft_blueprint *b, const found *f, int number, const ft_edge
 
 static ft_status check_found(const ft_blueprint *b, const ft_plan *plan, ft_error *err)
 {
-    by_maker index;
+    by_ends index;
     FT_TRY(open_index(&index, b->arena, plan->n_stages, plan->n_edges, err));
     for (int e = 0; e < plan->n_edges; e++) note_edge(&index, plan->edges, e);
     for (int k = 0; k < b->n_plan_edges; k++)

@@ -12,8 +12,8 @@ enum {
     FT_PLAN_MAX_STAGES = 4096,
     FT_PLAN_MAX_MICRO = 1 << 20,   /* per batch */
     FT_PLAN_MAX_BATCHES = 1 << 28, /* in a leg */
-    FT_PLAN_MAX_EDGES = 1 << 20,
-    FT_PLAN_MAX_SLOTS = 1 << 24, /* of an edge */
+    FT_PLAN_MAX_EDGES = 1 << 21,   /* norms pass from each of 1024 stages to each */
+    FT_PLAN_MAX_SLOTS = 1 << 24,   /* of an edge */
     FT_PLAN_MAX_NODES = 1 << 22,
     FT_PLAN_MAX_STORED = 1 << 22,  /* actions, written out once */
     FT_PLAN_MAX_ACTIONS = 1 << 27, /* actions, all repetitions */

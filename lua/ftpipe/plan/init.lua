@@ -93,8 +93,8 @@ local function with_good_links(plan)
 end
 
 --- By time alone, and as it fits.
-local function draw_once(o, graphs)
-   local partition = partitions.of(graphs[#graphs], o)
+local function draw_once(o, graphs, partition)
+   partition = partition or partitions.of(graphs[#graphs], o)
    local flags = draw.recompute_flags(o.recompute, partitions.count(partition.stage))
    local first = draw.blueprint(o, graphs, partition, flags)
    return first, fit.fit(first)
@@ -119,7 +119,10 @@ local function draw_training(o, graphs)
    if swaps.mode(o).over and plan ~= first then others = { first, fit.balanced(first) } end
    local slower = placement.is(o.partition) and clusters.neighbour_rates(o.devices)
    if slower then
-      others[#others + 1] = select(2, draw_once(copy(o, { link_rates = slower }), graphs))
+      local own = copy(o, { link_rates = slower })
+      local partition = partitions.of(graphs[#graphs], own)
+      local same = fit.worst_over(first) == 0 and partitions.are_same(partition, first.partition)
+      others[#others + 1] = not same and select(2, draw_once(own, graphs, partition)) or nil
    end
    for _, phase in ipairs(has_phases(o) and { "forward", "backward" } or {}) do
       others[#others + 1] = select(2, draw_once(copy(o, { phase = phase }), graphs))

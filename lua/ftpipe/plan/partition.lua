@@ -129,6 +129,18 @@ function M.of(graph, o)
    return result
 end
 
+--- Whether two have the same nodes on the same devices.
+function M.are_same(a, b)
+   for _, key in ipairs { "stage", "device" } do
+      local x, y = a[key] or {}, b[key] or {}
+      if #x ~= #y then return false end
+      for i, value in ipairs(x) do
+         if value ~= y[i] then return false end
+      end
+   end
+   return true
+end
+
 --- How many stages there are.
 function M.count(stage)
    local most = 0

@@ -41,9 +41,12 @@ local Subject = {}
 Subject.__index = Subject
 Subject.__name = "subject"
 
---- Batches of two legs whose difference has neither warm-up nor drain in it.
-local function legs(n_stages, micro_batches)
-   local short = math.max(2, math.ceil(2 * n_stages / micro_batches))
+--- Batches of two legs whose difference has neither warm-up nor drain in it: where batches drain
+-- one is like the other, else a pipeline is full when as many micro-batches as it has stages are
+-- in it.
+local function legs(o, n_stages)
+   local drains = not o.plan and schedules.is_synchronous(o.schedule)
+   local short = math.max(2, drains and 0 or math.ceil(2 * n_stages / o.micro_batches))
    return short, 3 * short
 end
 
@@ -177,7 +180,7 @@ local function plan_file(graph, o, recompute, known)
          micro_batches = o.micro_batches, batches = batches, trace = trace,
       })
    end
-   local short, long = legs(#cut.stages, o.micro_batches)
+   local short, long = legs(o, #cut.stages)
    local played = play(long)
    local seconds = playing.steady(short, long, function(batches) return play(batches).end_ns end)
    if seconds == 0 then
@@ -232,7 +235,7 @@ end
 function M.plan_options(model, o)
    local dropout = model.config.dropout_rate
    local stages_at_most = placement.stages(#core.engine.devices(o.devices), o.stages)
-   local _, long = legs(stages_at_most, o.micro_batches)
+   local _, long = legs(o, stages_at_most)
    local plan_options = copy(o, {
       model = model, buckets = { o.source }, lengths = { target = o.target }, hypers = {}, clip = 0,
       dropout = dropout, steps = long, batches = long,
