@@ -349,5 +349,10 @@ describe("devices of several processes", function()
    it("are refused where one was started", function()
       process.refused(2, "hosts:2xcpu:1 is of 2 processes, and 1 was started: expected "
          .. "mpirun %-n 2 ftpipe", flags("--devices", "hosts:2xcpu:1", "--steps", "2"))
+      -- tasks of Slurm that were given no way to meet
+      local _, err, code = process.shell("env SLURM_STEP_NUM_TASKS=2 " .. several.command(1,
+         flags("--devices", "hosts:2xcpu:1", "--steps", "2")):gsub("mpirun %-n 1 ", ""))
+      assert.equal(2, code)
+      assert.matches("expected srun %-%-mpi=pmix %-n 2 ftpipe", err)
    end)
 end)

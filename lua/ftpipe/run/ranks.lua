@@ -82,6 +82,12 @@ local function count_ranks(devices)
    return last + 1
 end
 
+--- What starts n processes of one run, in the words of the launcher that started this one.
+local function launch_words(n)
+   local launcher = os.getenv("SLURM_STEP_NUM_TASKS") and "srun --mpi=pmix" or "mpirun"
+   return ("%s -n %d ftpipe ..."):format(launcher, n)
+end
+
 --- The run of a plan: of this process, or of all that there are.
 function M.run(plan)
    local all, wanted = core.ranks.all(), count_ranks(plan.devices)
@@ -89,7 +95,7 @@ function M.run(plan)
    if there ~= wanted then
       usage("%s is of %s, and %s started: expected %s", plan.devices_name,
          counted(wanted, "process", "processes"), counted(there, "was", "were"),
-         wanted > 1 and ("mpirun -n %d ftpipe ..."):format(wanted)
+         wanted > 1 and launch_words(wanted)
             or ("devices of %d, as hosts:%dxcpu:1"):format(there, there))
    end
    if there > 1 and plan.options.swap_dir then
