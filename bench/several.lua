@@ -5,11 +5,23 @@
 --    ftpipe bench/several.lua many [PROCESSES]
 
 local core = require("ftpipe.core")
+local passages = require("ftpipe.schedule.passages")
 local pipeline = require("spec.support.pipeline")
 local ranks = require("ftpipe.run.ranks")
+local rows = require("ftpipe.schedule.rows")
 local several = require("spec.support.several")
+local window = require("ftpipe.schedule.window")
 
 local STEPS, LEGS = 10, 4
+
+--- What passes between devices in a leg, and what they do meanwhile.
+local function overlap(run, plan, o, first, steps)
+   o.trace = true
+   local _, _, played = pipeline.steps(run, plan, o, first, steps)
+   local slices = window.of(core.json.decode(played.trace).traceEvents, 0, steps)
+   return passages.words(slices, core.schedule.parse(plan.blueprint:plan_text()):head().edges,
+      function(slice) return rows.computes(slice, #plan.devices) end)
+end
 
 --- Trains on the devices and prints the seconds of a step, the best of some legs, and what the
 -- process has in memory.
@@ -25,7 +37,7 @@ local function train(devices, size, steps, legs)
       pipeline.steps(run, plan, o, leg * steps + 1, steps)
       best = math.min(best, (core.sys.time_ns() - start_ns) / 1e9 / steps)
    end
-   print(("step %.6f"):format(best))
+   print(("step %.6f\n%s"):format(best, overlap(run, plan, o, legs * steps + 1, steps)))
    run:free()
 end
 
@@ -34,7 +46,7 @@ local function child(n, devices, ...)
    local out, err, code = several.run(n, words, 500)
    local seconds = tonumber(out:match("step ([%d.]+)"))
    assert(code == 0 and seconds, err)
-   return seconds
+   return seconds, out:match("between devices: [^\n]+")
 end
 
 --- Two processes and one, in turn.
@@ -42,10 +54,11 @@ local function compare(rounds)
    local ratios = {}
    for round = 1, rounds do
       local one = child(1, "cpu:2", "192", STEPS, LEGS)
-      local two = child(2, "hosts:2xcpu:1", "192", STEPS, LEGS)
+      local two, overlapped = child(2, "hosts:2xcpu:1", "192", STEPS, LEGS)
       ratios[round] = one / two
       print(("one process %.2f ms, two processes %.2f ms a step: %.3f of its speed"):format(
          one * 1e3, two * 1e3, one / two))
+      print("   two processes, " .. overlapped)
    end
    table.sort(ratios)
    print(("gate several-processes %.3f"):format(ratios[math.ceil(rounds / 2)]))

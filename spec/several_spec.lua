@@ -345,6 +345,34 @@ describe("a run over a network", function()
    end)
 end)
 
+describe("a run over a slow link", function()
+   local why = several.no_machines("1e8", "50")
+   if why then
+      pending("cannot be tried here: " .. why)
+      return
+   end
+
+   it("computes while values are on their way", function()
+      local set, out = several.set_of_machines(), files.directory()
+      local said, up = several.machines_up(set, 2, "1e8", "50")
+      finally(function()
+         several.machines_down(set, 2)
+         files.remove(out)
+      end)
+      assert.equal(0, up, said)
+      local _, err, code = process.shell(several.on_machines(set, flags("--devices",
+         "hosts:2xcpu:1", "--steps", "3", "--batch", "16", "--micro-batches", "8", "--eval-limit",
+         "8", "--out", out .. "/run")))
+      assert.equal(0, code, err)
+      -- a micro-batch that left when the one before it did is on its way while that is worked on
+      local text = process.ftpipe { "trace", out .. "/run", "--text" }
+      local values, ms, share = text:match(
+         "between devices: (%d+) values, (%S+) ms each from made to taken, (%d+) %% of it while")
+      assert.equal("48", values, text) -- there and back, of three steps
+      assert.is_true(tonumber(ms) >= 50 and tonumber(share) > 0, text)
+   end)
+end)
+
 describe("devices of several processes", function()
    it("are refused where one was started", function()
       process.refused(2, "hosts:2xcpu:1 is of 2 processes, and 1 was started: expected "

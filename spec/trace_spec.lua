@@ -66,6 +66,8 @@ describe("ftpipe trace", function()
          assert.same({ pairs_of[1].s.name }, { pairs_of[1].f.name })
          out = ftpipe { "trace", run, "--batches", "1", "--text" }
          for d = 0, 1 do assert.matches(("device %d |[^|]+| +%%d+ %%%%\n"):format(d), out) end
+         assert.matches("\nbetween devices: 8 values, [^\n]+ each from made to taken, %d+ %% of it "
+            .. "while the taker computes\n$", out)
          out = ftpipe { "trace", run, "--out", run .. "/window.json" }
          assert.matches("window.json: %d+ events, %d+ kB\n$", out)
          local packed = run .. "/window.json.gz"
@@ -91,5 +93,33 @@ describe("ftpipe trace", function()
          core.sys.write_file(run .. "/timeline.json", "[1]")
          process.refused(6, "timeline.json: not what a run writes", { "trace", run })
       end)
+   end)
+end)
+
+describe("what passes between devices", function()
+   local passages = require("ftpipe.schedule.passages")
+
+   local function slice(pid, letter, stage, micro, ts, dur)
+      return { name = ("%s stage %d mb %s"):format(letter, stage, micro), cat = "work", pid = pid,
+         ts = ts, dur = dur, args = { batch = 0, micro = micro } }
+   end
+
+   it("is hidden while its taker computes", function()
+      local edges = { { kind = "F", from = 1, to_kind = "F", to = 2 },
+         { kind = "B", from = 2, to_kind = "B", to = 1 },
+         { kind = "R", from = 1, to_kind = "U", to = 2 } }
+      local list = {
+         slice(0, "F", 0, 0, 0, 10), slice(0, "F", 0, 1, 10, 10), -- made at 10 and at 20
+         slice(1, "F", 1, 0, 30, 12), slice(1, "F", 1, 1, 50, 10), -- taken at 30 and at 50
+         slice(1, "B", 1, 0, 60, 5), slice(0, "B", 0, 0, 65, 5), -- taken when it is made
+         slice(0, "R", 0, nil, 70, 1), slice(1, "U", 1, nil, 80, 1), -- no value of a micro-batch
+      }
+      local function computes(event) return event.cat == "work" end
+      assert.same({ 3, 20 + 30 + 0, 12 }, { passages.overlap(list, edges, computes) })
+      assert.matches("^between devices: 3 values, 17 us each from made to taken, 24 %% of it while",
+         passages.words(list, edges, computes))
+      assert.is_nil(passages.words(list, {}, computes))
+      for _, event in ipairs(list) do event.pid = 0 end
+      assert.is_nil(passages.words(list, edges, computes))
    end)
 end)

@@ -6,6 +6,7 @@ local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local directories = require("ftpipe.store.directory")
 local left = require("ftpipe.store.left")
+local passages = require("ftpipe.schedule.passages")
 local records = require("ftpipe.store.record")
 local rows = require("ftpipe.schedule.rows")
 local texts = require("ftpipe.schedule.text")
@@ -19,7 +20,8 @@ local LEAST_US = 0.001 -- what a trace can say
 M.declared = {
    "Prints what the devices of a run did in some batches of its last leg (counted from 0), as the\n"
       .. "JSON that ui.perfetto.dev and chrome://tracing read: slices, waits, arrows from what\n"
-      .. "made values to what took them. With --text a row of characters for each device.",
+      .. "made values to what took them. With --text a row of characters for each device, and how\n"
+      .. "much of the way of values between devices lies under their taker's work.",
    "ftpipe trace out/rte --batches 3-5 --out window.json.gz",
    "ftpipe trace out/rte --batches 3 --text",
    batches = { type = "string", default = "0-9", value = "A-B", help = "first and last" },
@@ -27,11 +29,6 @@ M.declared = {
    out = { type = "string", value = "FILE",
       help = "where to write it, compressed if that ends in .gz [stdout]" },
 }
-
---- "F0 29 3" of forwards of stage 0, batch 29, micro-batch 3.
-local function key_of(letter, stage, of)
-   return ("%s%s %s %s"):format(letter, stage, tostring(of.batch), tostring(of.micro))
-end
 
 --- When a value leaves: within the slice that made it, and no later than it is taken, which clocks
 -- that are read on two threads may say.
@@ -44,25 +41,14 @@ end
 -- @tparam table list slices
 -- @tparam table edges as in schedule_plan:head
 local function arrows(list, edges)
-   local slices, found = {}, {}
-   for _, event in ipairs(list) do
-      local letter, stage = event.name:match("^(%u) stage (%d+) ")
-      if letter then slices[key_of(letter, stage, event.args)] = event end
-   end
-   for _, edge in ipairs(edges) do
-      local from, to = edge.from - 1, edge.to - 1
-      for _, maker in ipairs(list) do
-         local made = maker.name:find(("^%s stage %d "):format(edge.kind, from))
-         local taker = made and slices[key_of(edge.to_kind, to, maker.args)]
-         if taker then
-            local id = #found / 2 + 1
-            local name = ("%s%d>%s%d"):format(edge.kind, from, edge.to_kind, to)
-            found[#found + 1] = { ph = "s", id = id, cat = "flow", name = name, pid = maker.pid,
-               tid = maker.tid, ts = leaves(maker, taker) }
-            found[#found + 1] = { ph = "f", bp = "e", id = id, cat = "flow", name = name,
-               pid = taker.pid, tid = taker.tid, ts = taker.ts }
-         end
-      end
+   local found = {}
+   for id, passage in ipairs(passages.of(list, edges)) do
+      local edge, maker, taker = passage.edge, passage.maker, passage.taker
+      local name = ("%s%d>%s%d"):format(edge.kind, edge.from - 1, edge.to_kind, edge.to - 1)
+      found[#found + 1] = { ph = "s", id = id, cat = "flow", name = name, pid = maker.pid,
+         tid = maker.tid, ts = leaves(maker, taker) }
+      found[#found + 1] = { ph = "f", bp = "e", id = id, cat = "flow", name = name,
+         pid = taker.pid, tid = taker.tid, ts = taker.ts }
    end
    return found
 end
@@ -97,8 +83,14 @@ end
 -- @local
 function M.text(path, first, last, in_characters)
    local slices, events = read(path, first, last)
-   if in_characters then return rows.text(slices, window.devices(events)) .. "\n", #slices end
    local plan = texts.head(path)
+   if in_characters then
+      local names = window.devices(events)
+      local function computes(slice) return rows.computes(slice, #names) end
+      local lines = { rows.text(slices, names) }
+      lines[2] = plan and passages.words(slices, plan.edges, computes)
+      return table.concat(lines, "\n") .. "\n", #slices
+   end
    return json_of(window.names(events), slices, plan and arrows(slices, plan.edges) or {})
 end
 

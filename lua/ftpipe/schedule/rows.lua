@@ -25,7 +25,8 @@ local MARKS = {
 -- What is on its way or waited for is not computed.
 local NOT_COMPUTED = { send = true, receive = true, wait = true }
 
-local function computes(event, n_devices)
+--- Whether an event of a trace is work of one of the devices.
+function M.computes(event, n_devices)
    return event.ph == "X" and type(event.cat) == "string" and event.pid < n_devices
       and not NOT_COMPUTED[event.cat] and not event.cat:find("^swap")
 end
@@ -38,7 +39,7 @@ local function fill(events, n_devices, first, per_column, columns)
       for c = 1, columns do rows[d][c] = {} end
    end
    for _, event in ipairs(events) do
-      if computes(event, n_devices) then
+      if M.computes(event, n_devices) then
          local from, till = event.ts - first, event.ts + event.dur - first
          for c = math.floor(from / per_column), math.min(math.floor(till / per_column), columns - 1)
          do
@@ -64,7 +65,7 @@ end
 local function extent(events, n_devices)
    local first, last = math.huge, -math.huge
    for _, event in ipairs(events) do
-      if computes(event, n_devices) then
+      if M.computes(event, n_devices) then
          first, last = math.min(first, event.ts), math.max(last, event.ts + event.dur)
       end
    end
