@@ -24,7 +24,8 @@ local function plan(stages)
    model.config.num_decoder_layers = model.config.num_layers
    local start_ns, start_s = core.sys.time_ns(), os.clock()
    local found = ft.explore(model, {
-      devices = ft.cluster { devices = devices, network = { bandwidth = "25GB/s", latency = "5us" } },
+      devices = ft.cluster { devices = devices,
+         network = { bandwidth = "25GB/s", latency = "5us" } },
       replicas = (replicas .. "-"):rep(stages):sub(1, -2), optimizer = "adafactor", source = 512,
       batch = batch, micro_batches = batch,
    })
