@@ -44,6 +44,17 @@ describe("a pipeline of cards", function()
       end)
    end
 
+   it("takes several micro-batches forward as one, as a replay does", function()
+      local o = {
+         devices = cards(2), schedule = "harmony-pp", stages = 4, packs = "1/1", clip = 0,
+         batch = 4, micro_batches = 4, forward_micro_batches = 2,
+      }
+      local threads = train(o)
+      assert.matches(" joint 2\n", threads.plan:text())
+      o.threaded = false
+      assert_equal_runs(train(o), threads)
+   end)
+
    for _, staleness in ipairs { "none", "stash", "predict", "gap-aware", "stash+gap-aware" } do
       it("computes asynchronously what a replay does: " .. staleness, function()
          local o = {

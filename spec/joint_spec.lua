@@ -141,6 +141,20 @@ describe("joint forwards", function()
       assert.equal(alone, message { forward_micro_batches = 2 })
    end)
 
+   it("are searched where orders have them", function()
+      local found = require("ftpipe").planner("t5-small", {
+         devices = "sim:2x11GB", batch = 12, source = 32, target = 8, counts = { 3, 4 },
+         schedules = { "1f1b", "harmony-pp" }, partitions = { "seq" }, forward_micro_batches = 2,
+         swap = "auto", stages = 8,
+      })
+      assert.is_true(#found.rows > 0)
+      for _, row in ipairs(found.rows) do
+         assert.equal("harmony-pp", row.options.schedule)
+         assert.equal(4, row.options.micro_batches)
+         assert.is_nil(row.problem)
+      end
+   end)
+
    it("are refused where there are none", function()
       local function refused(changes, words)
          local problem = files.failure(function()
