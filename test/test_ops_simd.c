@@ -71,6 +71,12 @@ static const struct activation {
     {FT_MAP_TANH, FT_MAP_TANH_GRAD, tanh, true},
 };
 
+/* The larger error; NaN, which fmax passes over, is the largest. */
+static double worse(double worst, double error)
+{
+    return isnan(error) ? INFINITY : fmax(worst, error);
+}
+
 /* Largest |y - f(x)| relative to |f(x)| + floor over N points of [low, high]. */
 static double error_of(ft_map1 map, double (*f)(double), double low, double high, double floor)
 {
@@ -80,7 +86,7 @@ static double error_of(ft_map1 map, double (*f)(double), double low, double high
     map(y, x, N);
     for (int i = 0; i < N; i++) {
         double wanted = f((double)x[i]);
-        worst = fmax(worst, fabs((double)y[i] - wanted) / (fabs(wanted) + floor));
+        worst = worse(worst, fabs((double)y[i] - wanted) / (fabs(wanted) + floor));
     }
     return worst;
 }
@@ -99,7 +105,7 @@ static double slope_error(const struct activation *a, ft_map2 map, double low, d
     for (int i = 0; i < N; i++) {
         double x = a->of_output ? low + (high - low) * (i + 0.37) / N : (double)v[i];
         double wanted = (a->f(x + 1e-5) - a->f(x - 1e-5)) / 1e-5;
-        worst = fmax(worst, fabs((double)dx[i] - wanted) / (fabs(wanted) + 1.0));
+        worst = worse(worst, fabs((double)dx[i] - wanted) / (fabs(wanted) + 1.0));
     }
     return worst;
 }
