@@ -20,6 +20,8 @@ local specs = {
    { "versions", "late weights by their formulas; prediction; gap-aware; replays" },
    { "zb_v", "halves of backwards, folded" },
    { "harmony", "swaps, updates on either side" },
+   { "plan_moves", "what moves to host memory and back, by hand and by --swap" },
+   { "late_places", "late weights of stages that share a device" },
    { "placement", "partitions by hand" },
    { "groups", "groups of parameters, frozen ones" },
    { "closed_forms", "closed forms" },

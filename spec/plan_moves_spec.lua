@@ -62,8 +62,8 @@ end
 local function options_of(family, schedule)
    return {
       family = family, devices = "cpu:1", schedule = schedule, partition = "seq", stages = 12,
-      steps = 4, batch = 2, micro_batches = 2, d_model = 96, d_ff = 384, d_kv = 32,
-      recompute = "always",
+      steps = 4, batch = 2, micro_batches = 2, d_model = 96, d_kv = 32, recompute = "always",
+      d_ff = 384, precision = pipeline.packing(),
    }
 end
 
@@ -75,8 +75,8 @@ describe("a plan that moves state to host memory and back", function()
          local plan = judge.plan:edit(tight)
          local memory = plan.memory[1]
          assert.is_true(state_bytes(judge.planned[1]) > 4 * state_bytes(memory))
-         -- the whole device is smaller than a third of the state, and not a byte is over
-         assert.is_true(state_bytes(judge.planned[1]) > 3 * memory.total)
+         -- the whole device is smaller than two fifths of the state, and not a byte is over
+         assert.is_true(state_bytes(judge.planned[1]) > 2.5 * memory.total)
          local budget = ("cpu:1/%dB"):format(memory.total)
          local given = require("ftpipe").schedule.parse(plan:text())
          for _, threaded in ipairs { true, false } do
