@@ -121,6 +121,14 @@ describe("a pipeline of cards", function()
       assert.same(stays.params, moved.params)
    end)
 
+   it("hears of more micro-batches than its worker is ahead by", function()
+      local o = { batch = 18, micro_batches = 18, steps = 1 } -- 36 actions of a stage
+      local one = train(copy(o, { devices = cards(1), threaded = false }))
+      assert_equal_runs(one, train(copy(o, { devices = cards(2), schedule = "gpipe" })))
+      local few = train(copy(o, { devices = cards(1), micro_batches = 2, threaded = false }))
+      assert.near(1, one.losses[1] / few.losses[1], 1e-5) -- each micro-batch's was heard
+   end)
+
    it("says what gave the first number that is not finite, a batch after the fact", function()
       for _, schedule in ipairs { "1f1b", "async" } do
          local problem = files.failure(train, {

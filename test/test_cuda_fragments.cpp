@@ -2,6 +2,7 @@
  * them, laid out as kernels/fragments.h says, is the plain product. */
 #include "check.h"
 
+#include <cmath>
 #include <string.h>
 
 #include "emulated.h"
@@ -109,11 +110,25 @@ static void test_kind(void (*run)(const void *), uint32_t seed)
     CHECK(memcmp(whole, p.by_rows, sizeof whole) == 0);
 }
 
+/* To the nearest, ties to even; what is too large is infinite, and nan stays. */
+static void test_rounding()
+{
+    CHECK(ft_to_bf16(0x1.01p0f) == 0x3f80 && ft_to_bf16(0x1.03p0f) == 0x3f82);
+    CHECK(ft_to_bf16(0x1.010002p0f) == 0x3f81 && ft_to_bf16(-0x1.03p0f) == 0xbf82);
+    CHECK(ft_to_f16(0x1.002p0f) == 0x3c00 && ft_to_f16(0x1.006p0f) == 0x3c02);
+    CHECK(ft_to_f16(65519) == 0x7bff && ft_to_f16(65520) == 0x7c00);
+    CHECK(ft_to_f16(0x1p-25f) == 0 && ft_to_f16(0x1.8p-24f) == 2);
+    CHECK(ft_as_tf32(0x1.002p0f) == 1 && ft_as_tf32(0x1.006p0f) == 0x1.008p0f);
+    CHECK(std::isnan(ft_as_bf16(NAN)) && std::isnan(ft_as_tf32(NAN)));
+    CHECK(std::isnan(ft_from_bf16(ft_to_bf16(NAN))) && std::isnan(ft_from_f16(ft_to_f16(NAN))));
+}
+
 int main()
 {
     for (uint32_t seed = 0; seed < 4; seed++) {
         test_kind(kernel<ft_f16>, seed);
         test_kind(kernel<ft_bf16>, seed);
     }
+    test_rounding();
     return check_report();
 }
