@@ -44,7 +44,6 @@ typedef struct walk {
     unsigned char *by; /* and the class that took the step */
     ft_load sums;
     int *held;
-    bool *makes;
     int *skipped;       /* by element: depth of the walk that passed it over, or 0 */
     int begin;          /* the state the walk started from */
     double *work_after; /* by state: work that is not in it, on the fastest devices for it */
@@ -236,7 +235,7 @@ static void change_element(walk *w, int element, int sign)
 {
     for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++) {
         int unit = w->e->list[i];
-        ft_load_change(w->g, &w->sums, w->held, w->makes, unit, sign);
+        ft_load_change(w->g, &w->sums, w->held, unit, sign);
         for (int c = 0; w->g->allowed && c < w->n_classes; c++)
             if (!ft_ground_allows(w->g, unit, w->classes[c].first)) w->classes[c].barred += sign;
     }
@@ -378,9 +377,8 @@ static bool walk_new(walk *w, const ft_ground *g, const ft_elements *e, const la
     w->from = ft_alloc(cells * 4);
     w->by = ft_alloc(cells);
     w->held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *w->held);
-    w->makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *w->makes);
     w->skipped = ft_arena_array(g->arena, e->n + 1, sizeof *w->skipped);
-    return w->best && w->from && w->by && w->held && w->makes && w->skipped && measure(w);
+    return w->best && w->from && w->by && w->held && w->skipped && measure(w);
 }
 
 static void walk_free(walk *w)

@@ -16,9 +16,8 @@ typedef struct packer {
     double *time_before; /* by element, itself included: time of all up to it */
     int64_t most;        /* bytes a pack may have */
     int *held;           /* see ft_load_change */
-    bool *makes;
-    int *pack;       /* by element */
-    int *unit_stage; /* by unit */
+    int *pack;           /* by element */
+    int *unit_stage;     /* by unit */
 } packer;
 
 static int64_t smallest_memory(const ft_partition_problem *p)
@@ -36,10 +35,9 @@ static bool packer_new(packer *x, ft_ground *g)
     if (!ft_elements_make(g, &x->e)) return false;
     x->time_before = ft_arena_array(g->arena, x->e.n, sizeof *x->time_before);
     x->held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *x->held);
-    x->makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *x->makes);
     x->pack = ft_arena_array(g->arena, x->e.n, sizeof *x->pack);
     x->unit_stage = ft_arena_array(g->arena, g->n_units, sizeof *x->unit_stage);
-    if (!x->time_before || !x->held || !x->makes || !x->pack || !x->unit_stage) return false;
+    if (!x->time_before || !x->held || !x->pack || !x->unit_stage) return false;
     double total = 0;
     int kind = g->problem->devices[0].kind;
     for (int i = 0; i < x->e.n; i++) {
@@ -53,7 +51,7 @@ static bool packer_new(packer *x, ft_ground *g)
 static void change_element(packer *x, ft_load *sums, int element, int sign)
 {
     for (int at = x->e.first[element]; at < x->e.first[element + 1]; at++)
-        ft_load_change(x->g, sums, x->held, x->makes, x->e.list[at], sign);
+        ft_load_change(x->g, sums, x->held, x->e.list[at], sign);
 }
 
 /* Bytes of elements [begin, end) as one pack. */

@@ -46,7 +46,7 @@ bool incumbent_offer(incumbent *best, placing *p, int from)
 static double excess_of(const annealing *a, int device)
 {
     const ft_ground *g = a->p->g;
-    double excess = fmax(0, a->p->price[device] - a->target);
+    double above = a->p->price[device] - a->target, excess = above > 0 ? above : 0;
     int64_t limit = g->problem->devices[device].memory_bytes;
     int64_t bytes = ft_load_bytes(&a->p->sums[device], 1);
     if (limit && bytes > limit)
@@ -57,6 +57,7 @@ static double excess_of(const annealing *a, int device)
 static void sum_energy(annealing *a)
 {
     a->energy = 0;
+    placing_price(a->p);
     for (int d = 0; d < a->p->g->problem->n_devices; d++)
         a->energy += a->excess[d] = excess_of(a, d);
 }
@@ -80,9 +81,9 @@ static int below(annealing *a, int n)
 static int pick_device(annealing *a, int unit)
 {
     const ft_ground *g = a->p->g;
-    int n_nets = g->nets_first[unit + 1] - g->nets_first[unit];
+    int n_nets = g->pins_first[unit + 1] - g->pins_first[unit];
     if (n_nets == 0 || below(a, 2)) return below(a, g->problem->n_devices);
-    const ft_net *v = &g->nets[g->unit_nets[g->nets_first[unit] + below(a, n_nets)]];
+    const ft_net *v = &g->nets[g->pins[g->pins_first[unit] + below(a, n_nets)].net];
     return a->p->device[v->units[below(a, v->n_units)]];
 }
 
@@ -169,6 +170,7 @@ static void propose_blocks(annealing *a)
 {
     intervals *v = a->how->blocks;
     int slowest = 0, n_devices = a->p->g->problem->n_devices, from, to;
+    placing_price(a->p);
     for (int d = 1; d < n_devices; d++)
         if (a->p->price[d] > a->p->price[slowest]) slowest = d;
     if (!intervals_propose(v, a->rng, slowest, n_devices, &from, &to)) return;
@@ -227,6 +229,7 @@ static void propose(annealing *a)
 static double energy_rise(annealing *a)
 {
     double rise = 0;
+    placing_price(a->p);
     for (int t = 0; t < a->p->n_touched; t++) {
         int d = a->p->touched[t];
         a->after[d] = excess_of(a, d);

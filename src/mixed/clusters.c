@@ -35,8 +35,8 @@ static int look_around(matcher *m, const int *units, int n_units, int cluster)
     const ft_ground *g = m->g;
     int n_near = 0;
     for (int i = 0; i < n_units; i++)
-        for (int k = g->nets_first[units[i]]; k < g->nets_first[units[i] + 1]; k++) {
-            const ft_net *v = &g->nets[g->unit_nets[k]];
+        for (int k = g->pins_first[units[i]]; k < g->pins_first[units[i] + 1]; k++) {
+            const ft_net *v = &g->nets[g->pins[k].net];
             if (v->n_units > WIDEST_NET) continue;
             double bytes = 1 + (double)(v->bytes + v->grad_bytes);
             for (int j = 0; j < v->n_units; j++) {

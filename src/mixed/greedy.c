@@ -116,9 +116,10 @@ static bool may_be_on(const greedy *x, int from, int to, int stage)
 }
 
 /* The slowest of the devices that were touched. */
-static double slowest_touched(const placing *p)
+static double slowest_touched(placing *p)
 {
     double slowest = 0;
+    placing_price(p);
     for (int t = 0; t < p->n_touched; t++) slowest = fmax(slowest, p->price[p->touched[t]]);
     return slowest;
 }
@@ -128,6 +129,7 @@ static bool try_move(greedy *x, int from, int to, int stage)
 {
     int before = x->stage[x->order[from]];
     if (stage == before || !may_be_on(x, from, to, stage)) return false;
+    placing_price(&x->p);
     double slower = fmax(x->p.price[x->on[before]], x->p.price[x->on[stage]]);
     int64_t moved = placing_moved(&x->p);
     bool fitted = fits(x, before);

@@ -179,6 +179,7 @@ static void fill(mixed *m, ft_rng *rng)
     for (int u = 0; u < g->n_units; u++) placing_move(&m->p, u, -1);
     for (int i = 0; i < g->n_units; i++) {
         int unit = m->order[i], best = -1;
+        placing_price(&m->p);
         for (int d = 0; d < g->problem->n_devices; d++) {
             if (!ft_ground_allows(g, unit, d)) continue;
             if (best < 0 || m->p.price[d] < m->p.price[best] || (rng && ft_rng_below(rng, 8) == 0))

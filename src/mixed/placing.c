@@ -6,6 +6,26 @@
 
 #include "mixed/placing.h"
 
+/* Nets of which more than one copy can be sent, as each of their units sees them. */
+static bool index_wide(placing *p)
+{
+    const ft_ground *g = p->g;
+    int n = 0;
+    p->wide_first = ft_arena_array(g->arena, g->n_units + 1, sizeof *p->wide_first);
+    p->wide = ft_arena_array(g->arena, g->pins_first[g->n_units] + 1, sizeof *p->wide);
+    if (!p->wide_first || !p->wide) return false;
+    for (int u = 0; u < g->n_units; u++) {
+        p->wide_first[u] = n;
+        for (int i = g->pins_first[u]; g->cost->each_destination && i < g->pins_first[u + 1]; i++) {
+            const ft_pin *pin = &g->pins[i];
+            const ft_net *v = &g->nets[pin->net];
+            if (v->n_units > 2 && v->bytes) p->wide[n++] = (wide_net){pin->net, v->maker, v->bytes};
+        }
+    }
+    p->wide_first[g->n_units] = n;
+    return true;
+}
+
 bool placing_new(placing *p, const ft_ground *g)
 {
     int64_t n_devices = g->problem->n_devices;
@@ -17,10 +37,11 @@ bool placing_new(placing *p, const ft_ground *g)
     p->spread = ft_arena_array(g->arena, g->n_nets + 1, sizeof *p->spread);
     p->touched = ft_arena_array(g->arena, n_devices, sizeof *p->touched);
     p->is_touched = ft_arena_array(g->arena, n_devices, sizeof *p->is_touched);
+    p->stale = ft_arena_array(g->arena, n_devices, sizeof *p->stale);
+    p->is_stale = ft_arena_array(g->arena, n_devices, sizeof *p->is_stale);
     p->held = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->held);
-    p->makes = ft_arena_array(g->arena, n_devices * (g->n_nets + 1), sizeof *p->makes);
-    if (!p->device || !p->sums || !p->price || !p->count || !p->held || !p->makes || !p->spread ||
-        !p->touched || !p->is_touched)
+    if (!p->device || !p->sums || !p->price || !p->count || !p->held || !p->spread || !p->touched ||
+        !p->is_touched || !p->stale || !p->is_stale || !index_wide(p))
         return false;
     for (int u = 0; u < g->n_units; u++) p->device[u] = -1;
     return true;
@@ -38,13 +59,22 @@ void placing_watch(placing *p)
     while (p->n_touched) p->is_touched[p->touched[--p->n_touched]] = false;
 }
 
-static void set_price(placing *p, int device)
+static void touch(placing *p, int device)
 {
     if (!p->is_touched[device]) p->touched[p->n_touched++] = device;
-    p->is_touched[device] = true;
-    p->price[device] = device == p->last_device
-                           ? price_with(p, device, p->last_gain_ns)
-                           : ft_load_price(p->g, &p->sums[device], device, false);
+    if (!p->is_stale[device]) p->stale[p->n_stale++] = device;
+    p->is_touched[device] = p->is_stale[device] = true;
+}
+
+void placing_price(placing *p)
+{
+    while (p->n_stale) {
+        int device = p->stale[--p->n_stale];
+        p->is_stale[device] = false;
+        p->price[device] = device == p->last_device
+                               ? price_with(p, device, p->last_gain_ns)
+                               : ft_load_price(p->g, &p->sums[device], device, false);
+    }
 }
 
 void placing_gain(placing *p, int device, double ns)
@@ -53,8 +83,8 @@ void placing_gain(placing *p, int device, double ns)
     if (before == device && p->last_gain_ns == ns) return;
     p->last_device = device;
     p->last_gain_ns = ns;
-    if (before >= 0) set_price(p, before);
-    if (device >= 0) set_price(p, device);
+    if (before >= 0) touch(p, before);
+    if (device >= 0) touch(p, device);
 }
 
 /* Copies of a value beyond the first that its maker's device sends, when so many devices hold some
@@ -67,31 +97,29 @@ static int copies(int spread)
 /* After a unit came to a device or left it: what the makers of its values send. */
 static void follow_copies(placing *p, int unit, int device, int sign)
 {
-    const ft_ground *g = p->g;
-    const int *held = p->held + (int64_t)device * (g->n_nets + 1);
-    for (int i = g->nets_first[unit]; i < g->nets_first[unit + 1]; i++) {
-        int at = g->unit_nets[i], before = p->spread[at];
-        const ft_net *v = &g->nets[at];
-        if (v->n_units < 3 || v->bytes == 0) continue;
-        if (held[at] == (sign > 0)) p->spread[at] += sign;
+    const int *held = p->held + (int64_t)device * (p->g->n_nets + 1);
+    for (int i = p->wide_first[unit]; i < p->wide_first[unit + 1]; i++) {
+        const wide_net *v = &p->wide[i];
+        int at = v->net, before = p->spread[at];
+        if (held[at] >> 1 == (sign > 0)) p->spread[at] += sign;
         int from = v->maker == unit ? device : p->device[v->maker];
         int more = copies(p->spread[at]) - copies(before);
         if (v->maker == unit) more = sign * copies(sign > 0 ? p->spread[at] : before);
         if (from < 0 || !more) continue;
         p->sums[from].out += more * v->bytes;
-        if (from != device) set_price(p, from);
+        if (from != device) touch(p, from);
     }
 }
 
 static void change(placing *p, int unit, int device, int sign)
 {
     int64_t row = (int64_t)device * (p->g->n_nets + 1);
-    ft_load_change(p->g, &p->sums[device], p->held + row, p->makes + row, unit, sign);
-    p->steps += 1 + p->g->nets_first[unit + 1] - p->g->nets_first[unit];
-    if (p->g->cost->each_destination) follow_copies(p, unit, device, sign);
+    ft_load_change(p->g, &p->sums[device], p->held + row, unit, sign);
+    p->steps += 1 + p->g->pins_first[unit + 1] - p->g->pins_first[unit];
+    follow_copies(p, unit, device, sign);
     p->count[device] += sign;
     if (!p->count[device]) p->sums[device] = (ft_load){.out = 0};
-    set_price(p, device);
+    touch(p, device);
 }
 
 void placing_move(placing *p, int unit, int device)
@@ -106,14 +134,16 @@ void placing_set(placing *p, const int *device)
     placing_gain(p, -1, 0);
     for (int u = 0; u < p->g->n_units; u++) placing_move(p, u, -1);
     memset(p->sums, 0, (size_t)p->g->problem->n_devices * sizeof *p->sums);
-    for (int d = 0; d < p->g->problem->n_devices; d++) p->price[d] = 0;
+    for (int d = 0; d < p->g->problem->n_devices; d++) touch(p, d);
     for (int u = 0; u < p->g->n_units; u++) placing_move(p, u, device[u]);
 }
 
-double placing_slowest(const placing *p)
+double placing_slowest(placing *p)
 {
     double slowest = 0;
-    for (int d = 0; d < p->g->problem->n_devices; d++) slowest = fmax(slowest, p->price[d]);
+    placing_price(p);
+    for (int d = 0; d < p->g->problem->n_devices; d++)
+        if (p->price[d] > slowest) slowest = p->price[d];
     return slowest;
 }
 
@@ -243,6 +273,7 @@ static void branch(branching *x, int depth)
     bool tried[FT_PARTITION_DEVICES] = {false};
     for (int turn = 0; turn < n_devices && x->steps < x->budget; turn++) {
         int least = -1; /* devices by increasing price */
+        placing_price(&x->p);
         for (int d = 0; d < n_devices; d++)
             if (!tried[d] && (least < 0 || x->p.price[d] < x->p.price[least])) least = d;
         tried[least] = true;

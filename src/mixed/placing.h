@@ -4,19 +4,27 @@
 
 #include "problem/ground.h"
 
-/* Units on devices, with the sums and prices of every device kept up to date. */
+/* A value that copies are made of where devices enough use it. */
+typedef struct wide_net {
+    int net, maker;
+    int64_t bytes;
+} wide_net;
+
+/* Units on devices, with the sums of every device kept up to date, and prices when asked for. */
 typedef struct placing {
     const ft_ground *g;
-    int64_t steps; /* work done: values of units that moved */
-    int *device;   /* by unit; -1: nowhere yet */
-    ft_load *sums; /* by device */
-    double *price;
-    int *count;              /* of units, by device */
-    int *spread;             /* by net: devices that hold some of it */
-    int *touched, n_touched; /* devices whose price was made anew, each once; see placing_watch */
-    bool *is_touched;
-    int *held;           /* [device][net] */
-    bool *makes;         /* [device][net] */
+    int64_t steps;   /* work done: values of units that moved */
+    int *device;     /* by unit; -1: nowhere yet */
+    ft_load *sums;   /* by device */
+    double *price;   /* as placing_price left it */
+    int *count;      /* of units, by device */
+    int *spread;     /* by net: devices that hold some of it */
+    int *wide_first; /* by unit, CSR: nets of three units and more that carry something */
+    wide_net *wide;
+    int *touched, n_touched; /* devices whose sums changed, each once; see placing_watch */
+    int *stale, n_stale;     /* devices whose price is not that of their sums, each once */
+    bool *is_touched, *is_stale;
+    int *held;           /* [device][net], see ft_load_change */
     int last_device;     /* that is known to have the last stage, or -1 */
     double last_gain_ns; /* by which that stage is faster than elsewhere, before the slowdown */
 } placing;
@@ -33,9 +41,11 @@ bool placing_new(placing *p, const ft_ground *g);
 void placing_move(placing *p, int unit, int device);
 /* Begins the list of touched devices anew. */
 void placing_watch(placing *p);
+/* Prices the devices whose sums changed. */
+void placing_price(placing *p);
 /* Prices all devices anew, without the rounding that moves leave behind. */
 void placing_set(placing *p, const int *device);
-double placing_slowest(const placing *p);
+double placing_slowest(placing *p);
 /* Says what the last stage saves its device; -1: nothing is known. */
 void placing_gain(placing *p, int device, double ns);
 /* Whether memory, pins and the limits on stages hold. *slowest_ns, if not NULL and they do: the

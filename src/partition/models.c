@@ -10,7 +10,9 @@
 static double overlap(double compute, double out, double out_grad, double in, double in_grad)
 {
     (void)in, (void)in_grad;
-    return compute + fmax(0, out - compute) + fmax(0, out_grad - compute);
+    double values = out > compute ? out - compute : 0;
+    double gradients = out_grad > compute ? out_grad - compute : 0;
+    return compute + values + gradients;
 }
 
 /* Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators", NeurIPS

@@ -397,7 +397,8 @@ static bool bound(ft_ground *g)
     double total = 0, largest = 0, rate = 0, fastest = 0;
     g->work = ft_arena_array(g->arena, g->n_units, sizeof *g->work);
     g->rate = ft_arena_array(g->arena, n_devices, sizeof *g->rate);
-    if (!g->work || !g->rate) return false;
+    g->byte_ns = ft_arena_array(g->arena, n_devices, sizeof *g->byte_ns);
+    if (!g->work || !g->rate || !g->byte_ns) return false;
     g->last_gain = 1;
     for (int u = 0; u < g->n_units; u++) {
         double best = HUGE_VAL, indivisible = HUGE_VAL;
@@ -415,6 +416,10 @@ static bool bound(ft_ground *g)
     for (int d = 0; d < n_devices; d++) {
         rate += g->rate[d];
         fastest = fmax(fastest, g->rate[d]);
+    }
+    for (int d = 0; d < n_devices; d++) {
+        double bytes_per_s = g->problem->devices[d].bytes_per_s;
+        g->byte_ns[d] = bytes_per_s > 0 ? 1e9 / bytes_per_s : 0;
     }
     double balanced = rate > 0 ? total / (rate + (g->last_gain - 1) * fastest) : 0;
     g->lower_bound_ns = fmax(balanced, largest);

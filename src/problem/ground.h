@@ -38,6 +38,14 @@ typedef struct ft_net {
     int clone; /* node that users clone instead of receiving, or -1 */
 } ft_net;
 
+/* A net as one of its units sees it: what sums need of it, side by side for all nets of a unit. */
+typedef struct ft_pin {
+    int net, clone;
+    int weight; /* of the unit in what is held: 2, and 1 more for the maker */
+    int whole;  /* what is held when all units are */
+    int64_t bytes, grad_bytes;
+} ft_pin;
+
 struct ft_ground {
     const ft_partition_problem *problem;
     const ft_partition_options *options;
@@ -54,11 +62,13 @@ struct ft_ground {
     ft_load *weight;              /* by unit: ns, last_ns, fixed and saved alone */
     int n_nets;
     ft_net *nets;
-    int *nets_first, *unit_nets; /* nets by unit, CSR */
-    bool *allowed;               /* [unit][device]; NULL: everything is */
+    int *pins_first; /* by unit, CSR */
+    ft_pin *pins;
+    bool *allowed; /* [unit][device]; NULL: everything is */
     double lower_bound_ns;
     double *work;                          /* by unit: ns on the device that is fastest for it */
     double *rate;                          /* by device: `work` that it does in a ns, at most */
+    double *byte_ns;                       /* by device: of its link; 0: transfers cost nothing */
     double last_gain;                      /* by how much the last stage may be faster, >= 1 */
     int64_t deadline;                      /* on the clock of ft_now_ns; 0: none */
     const ft_partition_result *contiguous; /* that `seq` found before, or NULL */
@@ -79,9 +89,9 @@ bool ft_ground_allows(const ft_ground *g, int unit, int device);
 /* -- sums -------------------------------------------------------------------------------------- */
 
 /* Adds the unit to the set with these sums, or takes it out (sign -1). `out` counts values once:
- * where they go is no matter of the set. `held` has, by net, how many
- * of its units are in the set, and `makes` whether the maker is. */
-void ft_load_change(const ft_ground *g, ft_load *sums, int *held, bool *makes, int unit, int sign);
+ * where they go is no matter of the set. `held` has, by net, twice the number of its units that are
+ * in the set, and 1 more when the maker is among them. */
+void ft_load_change(const ft_ground *g, ft_load *sums, int *held, int unit, int sign);
 /* Price of a set on a device; last: it is the last stage, at its own profile. */
 double ft_load_price(const ft_ground *g, const ft_load *sums, int device, bool last);
 /* Bytes of the set when each of its nodes is held for `in_flight` micro-batches. */

@@ -129,17 +129,25 @@ static ft_status collect_values(net_maker *m, int node, ft_error *err)
 
 static bool index_nets(ft_ground *g)
 {
-    g->nets_first = ft_arena_array(g->arena, g->n_units + 2, sizeof *g->nets_first);
-    if (!g->nets_first) return false;
+    g->pins_first = ft_arena_array(g->arena, g->n_units + 2, sizeof *g->pins_first);
+    if (!g->pins_first) return false;
     int64_t total = 0;
     for (int v = 0; v < g->n_nets; v++)
         for (int i = 0; i < g->nets[v].n_units; i++, total++)
-            g->nets_first[g->nets[v].units[i] + 2]++;
-    if (!(g->unit_nets = ft_arena_array(g->arena, total + 1, sizeof *g->unit_nets))) return false;
-    for (int u = 2; u <= g->n_units; u++) g->nets_first[u] += g->nets_first[u - 1];
-    for (int v = 0; v < g->n_nets; v++)
-        for (int i = 0; i < g->nets[v].n_units; i++)
-            g->unit_nets[g->nets_first[g->nets[v].units[i] + 1]++] = v;
+            g->pins_first[g->nets[v].units[i] + 2]++;
+    if (!(g->pins = ft_arena_array(g->arena, total + 1, sizeof *g->pins))) return false;
+    for (int u = 2; u <= g->n_units; u++) g->pins_first[u] += g->pins_first[u - 1];
+    for (int at = 0; at < g->n_nets; at++) {
+        const ft_net *v = &g->nets[at];
+        for (int i = 0; i < v->n_units; i++)
+            g->pins[g->pins_first[v->units[i] + 1]++] =
+                (ft_pin){.net = at,
+                         .clone = v->clone,
+                         .weight = 2 + (v->units[i] == v->maker),
+                         .whole = 2 * v->n_units + 1,
+                         .bytes = v->bytes,
+                         .grad_bytes = v->grad_bytes};
+    }
     return true;
 }
 
@@ -171,55 +179,71 @@ ft_status ground_make_nets(ft_ground *g, ft_error *err)
 
 /* -- sums -------------------------------------------------------------------------------------- */
 
-/* What a net that the set holds in part adds to its sums. */
-static void add_net(const ft_ground *g, ft_load *sums, const ft_net *v, bool makes, int sign)
+/* What a clone adds to the sums of a set that uses its node and has it not. */
+static void add_clone(const ft_ground *g, ft_load *sums, int node, int sign)
 {
-    if (v->clone >= 0) {
-        const ft_partition_problem *p = g->problem;
-        for (int k = 0; k < p->n_kinds && !makes; k++) {
-            int64_t at = (int64_t)k * g->n + v->clone;
-            sums->ns[k] += sign * p->node_ns[at];
-            sums->last_ns[k] += sign * (p->last_ns ? p->last_ns[at] : p->node_ns[at]);
-        }
-        if (!makes && p->fixed_bytes) sums->fixed += sign * p->fixed_bytes[v->clone];
-        return;
+    const ft_partition_problem *p = g->problem;
+    for (int k = 0; k < p->n_kinds; k++) {
+        int64_t at = (int64_t)k * g->n + node;
+        sums->ns[k] += sign * p->node_ns[at];
+        sums->last_ns[k] += sign * (p->last_ns ? p->last_ns[at] : p->node_ns[at]);
     }
-    int64_t bytes = sign * v->bytes, grad = sign * v->grad_bytes;
-    if (makes) {
-        sums->out += bytes;
-        sums->in_grad += grad;
-    } else {
-        sums->in += bytes;
-        sums->out_grad += grad;
-    }
+    if (p->fixed_bytes) sums->fixed += sign * p->fixed_bytes[node];
 }
 
-void ft_load_change(const ft_ground *g, ft_load *sums, int *held, bool *makes, int unit, int sign)
+/* 1 where a set holds some units of a net, but not all. */
+static int64_t is_part(int64_t held, int64_t whole)
+{
+    return held != 0 && held != whole;
+}
+
+/* The innermost loop of all searches; compiled for each sign. */
+static inline void change(const ft_ground *g, ft_load *sums, int *held, int unit, const int sign)
 {
     const ft_load *w = &g->weight[unit];
+    const ft_pin *pin = &g->pins[g->pins_first[unit]], *end = &g->pins[g->pins_first[unit + 1]];
+    int64_t out = 0, out_grad = 0, in = 0, in_grad = 0;
     for (int k = 0; k < g->problem->n_kinds; k++) {
         sums->ns[k] += sign * w->ns[k];
         sums->last_ns[k] += sign * w->last_ns[k];
     }
+    for (; pin < end; pin++) {
+        int64_t before = held[pin->net], after = before + sign * pin->weight;
+        int64_t was = is_part(before, pin->whole), is = is_part(after, pin->whole);
+        held[pin->net] = (int)after;
+        if (pin->clone >= 0) {
+            if (was & ~before) add_clone(g, sums, pin->clone, -1);
+            if (is & ~after) add_clone(g, sums, pin->clone, 1);
+            continue;
+        }
+        int64_t made = (is & after) - (was & before), used = is - was - made;
+        out += made * pin->bytes;
+        in_grad += made * pin->grad_bytes;
+        in += used * pin->bytes;
+        out_grad += used * pin->grad_bytes;
+    }
     sums->fixed += sign * w->fixed;
     sums->saved += sign * w->saved;
-    for (int i = g->nets_first[unit]; i < g->nets_first[unit + 1]; i++) {
-        int at = g->unit_nets[i];
-        const ft_net *v = &g->nets[at];
-        int before = held[at];
-        if (before > 0 && before < v->n_units) add_net(g, sums, v, makes[at], -1);
-        held[at] = before + sign;
-        if (v->maker == unit) makes[at] = sign > 0;
-        if (held[at] > 0 && held[at] < v->n_units) add_net(g, sums, v, makes[at], 1);
-    }
+    sums->out += out;
+    sums->out_grad += out_grad;
+    sums->in += in;
+    sums->in_grad += in_grad;
+}
+
+void ft_load_change(const ft_ground *g, ft_load *sums, int *held, int unit, int sign)
+{
+    if (sign > 0)
+        change(g, sums, held, unit, 1);
+    else
+        change(g, sums, held, unit, -1);
 }
 
 double ft_load_price(const ft_ground *g, const ft_load *sums, int device, bool last)
 {
     const ft_partition_device *d = &g->problem->devices[device];
     double compute = (last ? sums->last_ns : sums->ns)[d->kind] * d->slowdown;
-    if (d->bytes_per_s == 0) return compute;
-    double ns = 1e9 / d->bytes_per_s;
+    double ns = g->byte_ns[device];
+    if (ns == 0) return compute;
     return g->cost->price(compute, ns * (double)sums->out, ns * (double)sums->out_grad,
                           ns * (double)sums->in, ns * (double)sums->in_grad);
 }

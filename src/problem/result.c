@@ -47,10 +47,9 @@ static bool add_copies(const ft_ground *g, const int *unit_device, ft_load *sums
 static bool sum_devices(const ft_ground *g, const int *unit_device, ft_load *sums)
 {
     int *held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *held);
-    bool *makes = ft_arena_array(g->arena, g->n_nets + 1, sizeof *makes);
     int *first = ft_arena_array(g->arena, g->problem->n_devices + 2, sizeof *first);
     int *units = ft_arena_array(g->arena, g->n_units, sizeof *units);
-    if (!held || !makes || !first || !units) return false;
+    if (!held || !first || !units) return false;
     for (int u = 0; u < g->n_units; u++) first[unit_device[u] + 2]++;
     for (int d = 2; d <= g->problem->n_devices; d++) first[d] += first[d - 1];
     for (int u = 0; u < g->n_units; u++) units[first[unit_device[u] + 1]++] = u;
@@ -58,8 +57,7 @@ static bool sum_devices(const ft_ground *g, const int *unit_device, ft_load *sum
         for (int pass = 0; pass < 2; pass++) {
             ft_load discarded = {.out = 0};
             for (int i = first[d]; i < first[d + 1]; i++)
-                ft_load_change(g, pass ? &discarded : &sums[d], held, makes, units[i],
-                               pass ? -1 : 1);
+                ft_load_change(g, pass ? &discarded : &sums[d], held, units[i], pass ? -1 : 1);
         }
     return !g->cost->each_destination || add_copies(g, unit_device, sums);
 }

@@ -1,8 +1,8 @@
 --- Faults in src/partition and what it uses; see tools/mutate.lua.
 return {
    { "src/partition/models.c",
-      "return compute + fmax(0, out - compute) + fmax(0, out_grad - compute);",
-      "return compute + fmax(0, out + out_grad - compute);", "c/partition spec/partition",
+      "double values = out > compute ? out - compute : 0;",
+      "double values = out > compute ? out : 0;", "c/partition spec/partition",
       "values and gradients hide behind one computation" },
    { "src/partition/models.c", "return compute + out + out_grad + in + in_grad;",
       "return compute + out + out_grad + in;", "c/partition spec/partition",
