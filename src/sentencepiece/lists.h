@@ -19,6 +19,8 @@ typedef struct ft_ids {
     int64_t n, capacity;
 } ft_ids;
 
+/* Room for n more; false when out of memory, as what adds. */
+bool ft_ids_make_room(ft_ids *list, int64_t n);
 bool ft_ids_add(ft_ids *list, const int32_t *ids, int64_t n); /* false when out of memory */
 ft_status ft_ids_no_memory(const ft_ids *list, ft_error *err);
 
@@ -28,6 +30,7 @@ typedef struct ft_bytes {
     int64_t n, capacity;
 } ft_bytes;
 
+bool ft_bytes_make_room(ft_bytes *text, int64_t n);
 bool ft_bytes_add(ft_bytes *text, const char *bytes, int64_t n); /* false when out of memory */
 ft_status ft_bytes_no_memory(const ft_bytes *text, ft_error *err);
 

@@ -65,16 +65,20 @@ static void extend(const ft_segmenter *s, const ft_bytes *text, int64_t at, path
 /* Appends the ids on the way to the end, unknown neighbours as one. */
 static bool collect(const ft_segmenter *s, const path *paths, int64_t n, ft_ids *ids)
 {
-    int64_t start = ids->n;
+    int64_t more = 0;
+    int32_t behind = FT_NO_ID;
     for (int64_t at = n; at > 0; at = paths[at].from) {
         int32_t id = paths[at].id;
-        bool again = id == s->unknown && ids->n > start && ids->data[ids->n - 1] == id;
-        if (!again && !ft_ids_add(ids, &id, 1)) return false;
+        more += id != s->unknown || id != behind;
+        behind = id;
     }
-    for (int64_t i = start, j = ids->n - 1; i < j; i++, j--) {
-        int32_t id = ids->data[i];
-        ids->data[i] = ids->data[j];
-        ids->data[j] = id;
+    if (!ft_ids_make_room(ids, more)) return false;
+    ids->n += more;
+    behind = FT_NO_ID;
+    for (int64_t at = n, to = ids->n; at > 0; at = paths[at].from) {
+        int32_t id = paths[at].id;
+        if (id != s->unknown || id != behind) ids->data[--to] = id;
+        behind = id;
     }
     return true;
 }
@@ -84,7 +88,7 @@ ft_status ft_segmenter_encode(const ft_segmenter *s, const char *text, int64_t s
 {
     ft_bytes normal = {0};
     path *paths = NULL;
-    bool fits = ft_charmap_apply(&s->map, text, size, &normal);
+    bool fits = ft_bytes_make_room(&normal, size) && ft_charmap_apply(&s->map, text, size, &normal);
     if (fits && normal.n > 0) {
         paths = ft_alloc((normal.n + 1) * (int64_t)sizeof *paths);
         fits = paths;
