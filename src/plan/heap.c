@@ -1,9 +1,10 @@
 /* plan/heap.c - moments in the order of time: a binary heap in an arena. */
 #include "plan/internal.h"
 
+/* Without a branch: which of two is earlier cannot be foretold. */
 static bool earlier(ft_moment a, ft_moment b)
 {
-    return a.ns < b.ns || (a.ns == b.ns && a.what < b.what);
+    return (a.ns < b.ns) | ((a.ns == b.ns) & (a.what < b.what));
 }
 
 bool ft_heap_add(ft_heap *h, ft_moment m)
@@ -26,8 +27,9 @@ ft_moment ft_heap_pop(ft_heap *h)
 {
     ft_moment top = h->at[0], last = h->at[--h->n];
     int64_t i = 0;
+    /* a child that is the last has `last` itself beside it, which stays behind it */
     for (int64_t child = 1; child < h->n; child = 2 * i + 1) {
-        if (child + 1 < h->n && earlier(h->at[child + 1], h->at[child])) child++;
+        child += earlier(h->at[child + 1], h->at[child]);
         if (!earlier(h->at[child], last)) break;
         h->at[i] = h->at[child];
         i = child;

@@ -8,41 +8,21 @@
 
 /* -- actions ----------------------------------------------------------------------------------- */
 
-typedef enum { SCOPE_MICRO, SCOPE_BATCH } scope;
-
-typedef struct action_row {
-    char letter;
-    const char *word;
-    scope scope;
-    ft_stream stream;
-    ft_item_kind item;
-} action_row;
-
-static const action_row action_rows[] = {
+const ft_action_row ft_action_rows[] = {
 #define FT_ACTION_ROW(name, letter, word, scope, stream, item)                                     \
-    {letter, word, SCOPE_##scope, FT_STREAM_##stream, FT_ITEM_##item},
+    {letter, word, FT_SCOPE_##scope, FT_STREAM_##stream, FT_ITEM_##item},
     FT_ACTION_LIST(FT_ACTION_ROW)
 #undef FT_ACTION_ROW
 };
 
 const char *ft_action_word(ft_action_kind kind)
 {
-    return action_rows[kind].word;
+    return ft_action_rows[kind].word;
 }
 
 char ft_action_letter(ft_action_kind kind)
 {
-    return action_rows[kind].letter;
-}
-
-bool ft_action_per_micro(ft_action_kind kind)
-{
-    return action_rows[kind].scope == SCOPE_MICRO;
-}
-
-ft_stream ft_action_stream(ft_action_kind kind)
-{
-    return action_rows[kind].stream;
+    return ft_action_rows[kind].letter;
 }
 
 enum {
@@ -105,16 +85,11 @@ unsigned ft_action_writes(const ft_action *a)
     return ft_action_at_home(a) ? 0 : writes[a->kind];
 }
 
-ft_item_kind ft_action_item(ft_action_kind kind)
-{
-    return action_rows[kind].item;
-}
-
 const char *ft_action_text(char text[FT_ACTION_TEXT], const ft_action *a)
 {
-    const action_row *row = &action_rows[a->kind];
+    const ft_action_row *row = &ft_action_rows[a->kind];
     int used = snprintf(text, FT_ACTION_TEXT, "%c%d.%d", row->letter, a->stage, a->batch);
-    if (row->scope == SCOPE_MICRO)
+    if (row->scope == FT_SCOPE_MICRO)
         used += snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ".%d", a->micro);
     if (row->item == FT_ITEM_EDGE || row->item == FT_ITEM_LAG)
         snprintf(text + used, FT_ACTION_TEXT - (size_t)used, ":%d", a->item);
@@ -457,7 +432,9 @@ void ft_cursor_begin(ft_cursor *c, const ft_plan *plan, int device)
 
 void ft_cursor_step(ft_cursor *c)
 {
+    enum { AHEAD = 4 }; /* by the time it is taken, other devices have had their turns */
     const ft_action_list *list = part_list(c);
+    if (c->at + 1 + AHEAD < list->n) __builtin_prefetch(&list->actions[c->at + 1 + AHEAD]);
     if (++c->at < list->n)
         take_action(c, list);
     else

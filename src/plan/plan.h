@@ -83,10 +83,6 @@ typedef enum {
  * in the order of its stream, and runs beside those behind it until one needs what it moves. */
 typedef enum { FT_STREAM_COMPUTE, FT_STREAM_IN, FT_STREAM_OUT, FT_STREAM_COUNT } ft_stream;
 
-const char *ft_action_word(ft_action_kind kind); /* "forward" */
-char ft_action_letter(ft_action_kind kind);      /* 'F' */
-bool ft_action_per_micro(ft_action_kind kind);   /* the others are per batch */
-ft_stream ft_action_stream(ft_action_kind kind);
 /* What stands behind the ':' of an action. */
 typedef enum {
     FT_ITEM_NOTHING,
@@ -95,7 +91,37 @@ typedef enum {
     FT_ITEM_LAG,
     FT_ITEM_PLACE /* ":host", or nothing for the device */
 } ft_item_kind;
-ft_item_kind ft_action_item(ft_action_kind kind);
+
+typedef struct ft_action_row {
+    char letter;
+    const char *word;
+    enum { FT_SCOPE_MICRO, FT_SCOPE_BATCH } scope;
+    ft_stream stream;
+    ft_item_kind item;
+} ft_action_row;
+
+extern const ft_action_row ft_action_rows[FT_ACT_COUNT];
+
+const char *ft_action_word(ft_action_kind kind); /* "forward" */
+char ft_action_letter(ft_action_kind kind);      /* 'F' */
+
+/* The others are per batch. */
+static inline bool ft_action_per_micro(ft_action_kind kind)
+{
+    return ft_action_rows[kind].scope == FT_SCOPE_MICRO;
+}
+
+/* What it runs on. */
+static inline ft_stream ft_action_stream(ft_action_kind kind)
+{
+    return ft_action_rows[kind].stream;
+}
+
+/* What stands behind its ':'. */
+static inline ft_item_kind ft_action_item(ft_action_kind kind)
+{
+    return ft_action_rows[kind].item;
+}
 
 typedef struct ft_action {
     uint16_t kind; /* ft_action_kind; of a size that leaves no byte unused */
