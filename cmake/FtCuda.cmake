@@ -51,7 +51,6 @@ function(ft_card_images)
   set(text "/* made by cmake/FtCuda.cmake: the kernels, compiled for cards */\n")
   set(table "")
   set(images "")
-  set(flags_optimizers -fmad=false) # as on the CPU, where the same parameter may be updated
   foreach(source IN LISTS cuda_kernels)
     get_filename_component(stem ${source} NAME_WE)
     set(image ${CMAKE_BINARY_DIR}/kernels/${stem}.fatbin)
@@ -59,7 +58,7 @@ function(ft_card_images)
     add_custom_command(OUTPUT ${image} BYPRODUCTS ${usage}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/kernels
       COMMAND sh -c "\"$@\" 2>\"$0\" || { cat \"$0\" >&2; exit 1; }" ${usage}
-              ${FTPIPE_NVCC} -std=c++17 -O3 ${flags_${stem}} -fatbin -Xfatbin -compress-all -Xptxas -v
+              ${FTPIPE_NVCC} -std=c++17 -O3 -fatbin -Xfatbin -compress-all -Xptxas -v
               -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR}/kernels ${targets} ${source}
               -o ${image}
       DEPENDS ${source} ${cuda_headers} COMMENT "Compiling kernels/${stem}.cu for cards" VERBATIM)

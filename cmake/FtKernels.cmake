@@ -1,7 +1,6 @@
-# ft_simd(ROOM FUSED): compiles src/ROOM/simd/*.c once per instruction set into the room. Each copy ends
-# its global names in FT_ISA_SUFFIX; the room picks one at run time (device.h, ft_cpu_isa). FUSED: ON,
-# multiplications and additions may fuse; OFF, every instruction set gives the same bits.
-function(ft_simd room fused)
+# ft_simd(ROOM): compiles src/ROOM/simd/*.c once per instruction set into the room. Each copy ends its
+# global names in FT_ISA_SUFFIX; the room picks one at run time (device.h, ft_cpu_isa).
+function(ft_simd room)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/simd/*.c)
   if(NOT sources)
     return()
@@ -17,15 +16,15 @@ function(ft_simd room fused)
     set(objects ft_${room}_${isa})
     add_library(${objects} OBJECT ${sources})
     target_link_libraries(${objects} PRIVATE ft_options)
-    set_target_properties(${objects} PROPERTIES FT_FUSED ${fused})
+    set_target_properties(${objects} PROPERTIES FT_FUSED ON)
     target_compile_definitions(${objects} PRIVATE FT_ISA_SUFFIX=${isa})
-    # Nothing but what fuses may differ from what is written, so that NaN and infinities pass through.
-    # errno and floating-point traps are not used.
-    target_compile_options(${objects} PRIVATE -O3 ${flags_${isa}}
-      $<$<BOOL:${fused}>:-ffp-contract=fast> -fno-math-errno -fno-trapping-math -Wno-psabi)
+    # Multiplications and additions may fuse; nothing else may differ from what is written, so that
+    # NaN and infinities pass through. errno and floating-point traps are not used.
+    target_compile_options(${objects} PRIVATE -O3 ${flags_${isa}} -ffp-contract=fast
+      -fno-math-errno -fno-trapping-math -Wno-psabi)
     target_sources(ft_${room} PRIVATE $<TARGET_OBJECTS:${objects}>)
   endforeach()
 endfunction()
 
-ft_simd(ops ON)
-ft_simd(optim OFF) # cards update the same parameters, and fuse nothing either (FtCuda.cmake)
+ft_simd(ops)
+ft_simd(optim)

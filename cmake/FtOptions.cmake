@@ -55,7 +55,7 @@ target_include_directories(ft_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_definitions(ft_options INTERFACE _GNU_SOURCE FTPIPE_VERSION="${PROJECT_VERSION}")
 target_compile_options(ft_options INTERFACE
   -funwind-tables
-  # Products and sums are fused in vector kernels of operators only, which say so (FtKernels.cmake).
+  # Products and sums are fused in the vector kernels only, which say so (FtKernels.cmake).
   $<$<NOT:$<BOOL:$<TARGET_PROPERTY:FT_FUSED>>>:-ffp-contract=off>
   $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes
     -Wmissing-prototypes -Wvla -Wundef -Wcast-qual -Wdouble-promotion>)

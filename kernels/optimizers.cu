@@ -1,16 +1,12 @@
-/* kernels/optimizers.cu - what a step does to the parameters (optim/ has the formulas).
- *
- * Nothing is fused here, and what is done to an element is done in the order that it has in
- * optim/simd/update.c: AdamW and SGD give the bits that they give on the CPU. Adafactor's sums have
- * an order of their own. */
+/* kernels/optimizers.cu - what a step does to the parameters (optim/ has the formulas). */
 #include "kernel.h"
 
 FT_INLINE void adamw_element(const ft_adamw_step &s, float grad, float *p, float *m, float *v)
 {
     float g = grad * s.grad_scale, old = *m;
-    *m = old * s.beta1 + g * s.rest1;
-    *v = *v * s.beta2 + g * g * s.rest2;
-    float way = *m + s.ahead * (*m - s.before * old);
+    *m = s.beta1 * old + s.rest1 * g;
+    *v = s.beta2 * *v + s.rest2 * g * g;
+    float way = s.ahead != 0.0f ? *m + s.ahead * (*m - s.before * old) : *m;
     *p = *p * s.keep - s.size * way / (sqrtf(*v) * s.root + s.eps);
 }
 
@@ -39,7 +35,7 @@ FT_KERNEL(sgd)
     FT_EACH_OF(i, block, x.n)
     {
         float old = x.m[i];
-        float m = old * x.momentum + (x.g[i] * x.grad_scale + x.p[i] * x.decay);
+        float m = x.momentum * old + x.g[i] * x.grad_scale + x.decay * x.p[i];
         x.m[i] = m;
         x.p[i] -= x.rate * (m + x.ahead * (m - old));
     }
