@@ -421,6 +421,7 @@ ft_status units_wait(worker *w, const ft_action *a, ft_error *err)
         if (u) FT_TRY(settle(w, u, err));
     }
     if (!(needs >> FT_MEMORY_WEIGHTS & 1)) return FT_OK;
+    if (w->run->trains) return FT_OK;          /* a seat of evaluation has all that it reads */
     for (int i = 0; i < seat->n_params; i++) { /* those that another seat lends */
         const ft_seat_param *sp = &seat->params[i];
         bool lent = !sp->owned && !sp->replica;

@@ -123,6 +123,8 @@ return {
    { "src/state/units.c",
       "FT_TRY(room_wait(w, stay, w->compute, err));", "",
       "c/engine_check", "gradients begin where a copy is still being read" },
+   { "src/state/units.c", "if (w->run->trains) return FT_OK;", "", "check/evaluate",
+      "evaluation on one device takes the word that another's weights have come" },
    { "src/state/units.c",
       "            FT_TRY(wait_on(w, w->compute, from->left, err));\n",
       "", "c/engine_check", "an update in host memory does not wait for its gradients" },
