@@ -27,8 +27,9 @@ describe("a training step", function()
       files.remove(directory)
       print(("30 more steps: %d allocations of our own, %d inside libraries"):format(
          own_of_more - own, libraries_of_more - libraries))
-      -- One allocation of the process comes before or after the count as time decides.
-      assert.is_true(math.abs(own_of_more - own) <= 1)
+      -- Each thread may allocate once before or behind the count, as time decides. One allocation
+      -- in a step would be 30.
+      assert.is_true(math.abs(own_of_more - own) < 10)
       -- So the counter does count, on the main thread too.
       assert.is_true(libraries_of_more > libraries)
       assert.is_true(with_tensors - own >= 1000)

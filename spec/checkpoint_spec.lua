@@ -328,7 +328,8 @@ describe("a checkpoint's tokenizer", function()
    it("has to be there", function()
       with_checkpoint(nil, function(ckpt)
          assert.fails_with(function() ckpt:tokenizer() end,
-            "holds no tokenizer, expected spiece.model or tokenizer.json")
+            "holds no tokenizer, expected tokenizer_class \"ByT5Tokenizer\" or spiece.model or "
+               .. "tokenizer.json")
       end)
    end)
 end)
