@@ -72,6 +72,10 @@ static void test_alloc(void)
     ft_free(after);
     ft_free(NULL);
     CHECK(ft_alloc_live() == live && !ft_alloc(-1));
+    char *asked = ft_alloc_for(8, NULL);
+    CHECK(asked && asked[7] == 0 && ft_alloc_live() == live + 1 && !ft_alloc_for(SIZE_MAX, NULL));
+    ft_free_for(asked, NULL);
+    CHECK(ft_alloc_live() == live);
     CHECK(ft_size_mul(3, 4, &product) && product == 12);
     CHECK(!ft_size_mul((int64_t)1 << 40, (int64_t)1 << 40, &product));
     CHECK(!ft_size_mul(-1, 4, &product) && !ft_size_mul(4, -1, &product));

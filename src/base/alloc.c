@@ -50,6 +50,18 @@ void ft_free(void *block)
     free(block);
 }
 
+void *ft_alloc_for(size_t bytes, void *context)
+{
+    (void)context;
+    return ft_alloc((int64_t)bytes);
+}
+
+void ft_free_for(void *block, void *context)
+{
+    (void)context;
+    ft_free(block);
+}
+
 bool ft_size_mul(int64_t n, int64_t size, int64_t *out)
 {
     return n >= 0 && size >= 0 && !__builtin_mul_overflow(n, size, out);

@@ -18,6 +18,10 @@ void *ft_realloc(void *block, int64_t bytes);
 /* Frees a block of ft_alloc or ft_realloc; NULL is accepted. */
 void ft_free(void *block);
 
+/* The same in the form in which libraries call who allocates for them; `context` is ignored. */
+void *ft_alloc_for(size_t bytes, void *context);
+void ft_free_for(void *block, void *context);
+
 /* n * size in bytes, or false when it does not fit in an int64_t or is negative. */
 bool ft_size_mul(int64_t n, int64_t size, int64_t *out);
 

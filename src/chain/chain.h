@@ -40,6 +40,10 @@ ft_status ft_chain_cut(const ft_chain *chain, ft_stretch text, ft_part_sink *sin
 
 /* White space: a code point that has Unicode's property White_Space. */
 bool ft_char_is_blank(int32_t c);
+/* The same as members of a class in a pattern: PCRE2's \s has U+180E too. */
+#define FT_CHAR_BLANKS                                                                             \
+    "\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}"   \
+    "\\x{3000}"
 /* \w of Unicode's regular expressions (UTS #18, annex C): letters, marks, digits, connectors and
  * joiners; of other signs letters in circles and squares. */
 bool ft_char_is_word(int32_t c);

@@ -29,16 +29,11 @@ ft_status ft_part_fail(const ft_reading *r, const json_t *part, ft_status status
 
 /* -- patterns --------------------------------------------------------------------------------- */
 
-/* White space as Unicode lists it: PCRE2's \s has U+180E too. */
-#define BLANKS                                                                                     \
-    "\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}"   \
-    "\\x{3000}"
-
 /* What a backslash and this character mean; NULL: not sure to be the same. */
 static const char *escaped(char c, bool in_class)
 {
     static const char *const rows[][3] = {
-        {"s", "[" BLANKS "]", BLANKS},
+        {"s", "[" FT_CHAR_BLANKS "]", FT_CHAR_BLANKS},
         {"n", "\\n", "\\n"},
         {"t", "\\t", "\\t"},
         {"r", "\\r", "\\r"},
@@ -157,18 +152,6 @@ ft_status ft_pattern_next(ft_work *work, const ft_step *step, ft_stretch text, i
 
 /* -- steps ------------------------------------------------------------------------------------ */
 
-static void *pcre2_alloc(size_t size, void *context)
-{
-    (void)context;
-    return ft_alloc((int64_t)size);
-}
-
-static void pcre2_release(void *block, void *context)
-{
-    (void)context;
-    ft_free(block);
-}
-
 /* One of the two halves of a chain. */
 typedef struct half {
     const char *what;  /* in messages */
@@ -206,7 +189,7 @@ ft_status ft_chain_new(ft_chain **out, const json_t *normalizer, const json_t *c
 {
     *out = NULL;
     ft_chain *chain = ft_alloc(sizeof *chain);
-    if (chain) chain->memory = pcre2_general_context_create(pcre2_alloc, pcre2_release, NULL);
+    if (chain) chain->memory = pcre2_general_context_create(ft_alloc_for, ft_free_for, NULL);
     if (!chain || !chain->memory) {
         ft_chain_free(chain);
         return ft_fail(err, FT_NOMEM, "tokenizer: no memory");

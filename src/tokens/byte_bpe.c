@@ -22,14 +22,10 @@ static const ft_special_name special_names[] = {
     {NULL, {NULL}},
 };
 
-/* White space as Unicode lists it: PCRE2's \s has U+180E too. */
-#define BLANKS                                                                                     \
-    "\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}"   \
-    "\\x{3000}"
-
 /* The pattern that GPT-2 was published with (Radford et al., 2019). */
-static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" BLANKS
-                              "\\p{L}\\p{N}]+|[" BLANKS "]+(?![^" BLANKS "])|[" BLANKS "]+";
+static const char pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" FT_CHAR_BLANKS
+    "\\p{L}\\p{N}]+|[" FT_CHAR_BLANKS "]+(?![^" FT_CHAR_BLANKS "])|[" FT_CHAR_BLANKS "]+";
 
 /* A word and its ids. Who finds it busy does without. */
 typedef struct cache_slot {
@@ -258,25 +254,13 @@ static bool make_raw(byte_bpe *b)
     return true;
 }
 
-static void *pcre2_alloc(size_t size, void *context)
-{
-    (void)context;
-    return ft_alloc((int64_t)size);
-}
-
-static void pcre2_release(void *block, void *context)
-{
-    (void)context;
-    ft_free(block);
-}
-
 /* Every character belongs to a word, so each match begins where the last one ended. Without JIT
  * (where memory cannot be made executable) PCRE2 interprets. */
 static bool make_pattern(byte_bpe *b)
 {
     int code;
     PCRE2_SIZE offset;
-    b->memory = pcre2_general_context_create(pcre2_alloc, pcre2_release, NULL);
+    b->memory = pcre2_general_context_create(ft_alloc_for, ft_free_for, NULL);
     pcre2_compile_context *context = b->memory ? pcre2_compile_context_create(b->memory) : NULL;
     if (!context) return false;
     b->words = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1,
