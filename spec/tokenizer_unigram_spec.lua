@@ -136,7 +136,8 @@ describe("a checkpoint's tokenizer_config.json", function()
          core.sys.write_file(dir .. "/config.json",
             core.json.encode { model_type = model_type, vocab_size = 384 })
          for name, bytes in pairs(contents) do core.sys.write_file(dir .. "/" .. name, bytes) end
-         core.sys.write_file(dir .. "/tokenizer_config.json", core.json.encode(config))
+         core.sys.write_file(dir .. "/tokenizer_config.json",
+            type(config) == "string" and config or core.json.encode(config))
          opened = checkpoint.open(dir):tokenizer()
       end)
       return opened
@@ -151,6 +152,31 @@ describe("a checkpoint's tokenizer_config.json", function()
       assert.same({ 8, 6, 1, 1 }, bert { do_lower_case = false }:encode(text))
       assert.same({ 5, 6, 1, 1 }, bert { strip_accents = false }:encode(text))
       assert.same({ 5, 1, 7 }, bert { tokenize_chinese_chars = false }:encode(text))
+   end)
+
+   it("says it by its own keys, not by those of what is in it", function()
+      local text = "Hello \195\169 \228\184\173\228\184\173"
+      assert.same({ 5, 1, 1, 1 }, bert [[{
+         "init": { "do_lower_case": false, "word_tokenizer_type": "mecab" },
+         "model_max_length": 1000000000000000019884624838656, "strip_accents": null }]]
+         :encode(text))
+      assert.same({ 5, 6, 1, 1 }, bert [[{
+         "note": "\"strip_accents\": true", "strip_accents": false }]]:encode(text))
+      local kept = open("t5", {}, [[{ "tokenizer_class": "ByT5Tokenizer", "eos_token":
+         { "content": "</s>", "note": { "lstrip": false }, "lstrip": true } }]])
+      assert.same({ 1, 124 }, kept:encode(" </s> y"))
+   end)
+
+   it("is refused where it is cut off, or no object", function()
+      for text, words in pairs {
+         ['{"do_lower_case": false,'] = "/tokenizer_config.json:1:%d+: ",
+         ["[1]"] = "/tokenizer_config.json: expected a JSON object",
+         ["7"] = "/tokenizer_config.json: expected a JSON object",
+      } do
+         local problem = files.failure(bert, text)
+         assert.matches(words, problem.message)
+         assert.equal("malformed data", problem.status)
+      end
    end)
 
    it("is refused where words are cut by another program", function()

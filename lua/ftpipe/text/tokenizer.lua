@@ -4,21 +4,30 @@ local core = require("ftpipe.core")
 
 local M = {}
 
---- A setting of tokenizer_config.json.
--- Not through JSON: these files tell of endless inputs by integers that no number holds.
-local function setting(ckpt, key)
-   local text = ckpt:file("tokenizer_config.json") or ""
-   local value = text:match('"' .. key .. '"%s*:%s*([%w_]+)')
-   if value == "true" then return true end
-   if value == "false" then return false end
-   return tonumber(value)
+-- Digits of an integer that may be past 2^53. These files tell of endless inputs by such.
+local MANY_DIGITS = "%f[%w%.]" .. ("%d"):rep(16) .. "+%f[^%w%.]"
+
+--- What tokenizer_config.json says, every key; integers of many digits are read as reals.
+local function settings_of(ckpt)
+   local text = ckpt:file("tokenizer_config.json")
+   if not text then return {} end
+   local path = ckpt.path .. "/tokenizer_config.json"
+   local settings = core.json.decode((text:gsub(MANY_DIGITS, "%0.0")), path)
+   if type(settings) ~= "table" or getmetatable(settings) == core.json.array_meta then
+      core.fail("malformed data", path .. ": expected a JSON object")
+   end
+   return settings
+end
+
+--- A value of a table if it is of this type, else nil.
+local function typed(table, key, kind)
+   if type(table[key]) == kind then return table[key] end
+   return nil
 end
 
 --- A text of tokenizer_config.json, or else of config.json; nil where there is none.
-local function text_setting(ckpt, key)
-   local text = ckpt:file("tokenizer_config.json") or ""
-   local value = text:match('"' .. key .. '"%s*:%s*"([^"]*)"') or ckpt.config[key]
-   return type(value) == "string" and value or nil
+local function text_setting(ckpt, settings, key)
+   return typed(settings, key, "string") or typed(ckpt.config, key, "string")
 end
 
 --- A tokenizer with the tokens that are named in files beside its own. (tokenizer.json has them.)
@@ -30,20 +39,20 @@ local function with_others(ckpt, tokenizer)
 end
 
 --- A tokenizer of spiece.model; `extra` sentinels follow its pieces where nothing else is said.
-local function open_spiece(ckpt, extra)
+local function open_spiece(extra, ckpt, settings)
    return with_others(ckpt, core.data.tokenizer {
-      bytes = ckpt:file("spiece.model"), extra_ids = setting(ckpt, "extra_ids") or extra,
+      bytes = ckpt:file("spiece.model"),
+      extra_ids = typed(settings, "extra_ids", "number") or extra,
    })
 end
 
 --- Bytes. What ends a text takes the blanks around it away, unless the files say more about it than
 -- its name.
-local function open_bytes(ckpt)
-   local text = ckpt:file("tokenizer_config.json") or ""
-   local ending = text:match('"eos_token"%s*:%s*(%b{})')
+local function open_bytes(ckpt, settings)
+   local ending = typed(settings, "eos_token", "table")
    return core.data.bytes {
-      extra_ids = setting(ckpt, "extra_ids"),
-      strip = not (ending and ending:find('"lstrip"%s*:%s*false')),
+      extra_ids = typed(settings, "extra_ids", "number"),
+      strip = not (ending and ending.lstrip == false),
    }:add_files { added = ckpt:file("added_tokens.json"), name = ckpt.path }
 end
 
@@ -53,18 +62,19 @@ local function open_json(ckpt)
    }
 end
 
-local function open_wordpiece(ckpt)
+local function open_wordpiece(ckpt, settings)
    return with_others(ckpt, core.data.wordpiece {
       vocab = ckpt:file("vocab.txt"), name = ckpt.path .. "/vocab.txt",
-      lower = setting(ckpt, "do_lower_case"), strip_accents = setting(ckpt, "strip_accents"),
-      split_han = setting(ckpt, "tokenize_chinese_chars"),
+      lower = typed(settings, "do_lower_case", "boolean"),
+      strip_accents = typed(settings, "strip_accents", "boolean"),
+      split_han = typed(settings, "tokenize_chinese_chars", "boolean"),
    })
 end
 
-local function open_byte_bpe(ckpt)
+local function open_byte_bpe(ckpt, settings)
    return with_others(ckpt, core.data.byte_bpe {
       vocab = ckpt:file("vocab.json"), merges = ckpt:file("merges.txt"), name = ckpt.path,
-      prefix_space = setting(ckpt, "add_prefix_space"),
+      prefix_space = typed(settings, "add_prefix_space", "boolean"),
    })
 end
 
@@ -73,10 +83,10 @@ end
 -- spiece.model, which is what the model was made with.
 local bytes = { class = "ByT5Tokenizer", files = {}, open = open_bytes }
 local spiece = {
-   files = { "spiece.model" }, open = function(ckpt) return open_spiece(ckpt, 100) end,
+   files = { "spiece.model" }, open = function(...) return open_spiece(100, ...) end,
 }
 local spiece_of_mt5 = {
-   files = { "spiece.model" }, open = function(ckpt) return open_spiece(ckpt, 0) end,
+   files = { "spiece.model" }, open = function(...) return open_spiece(0, ...) end,
 }
 local json = { files = { "tokenizer.json" }, open = open_json }
 local wordpiece = { files = { "vocab.txt" }, open = open_wordpiece }
@@ -102,9 +112,9 @@ local CUTS = {
 }
 
 --- Refuses tokenizers whose texts would be cut otherwise than their models learned.
-local function check_cuts(ckpt)
+local function check_cuts(ckpt, settings)
    for _, row in ipairs(CUTS) do
-      local value = text_setting(ckpt, row.key)
+      local value = text_setting(ckpt, settings, row.key)
       if value and value ~= row.executed then
          core.fail("unsupported", ('%s/tokenizer_config.json: %s "%s" is not supported: %s'):format(
             ckpt.path, row.key, value, row.advice))
@@ -113,11 +123,11 @@ local function check_cuts(ckpt)
 end
 
 --- Whether a form is what the directory holds.
-local function fits(ckpt, form)
+local function fits(ckpt, settings, form)
    for _, name in ipairs(form.files) do
       if not ckpt.files.has(name) then return false end
    end
-   return not form.class or text_setting(ckpt, "tokenizer_class") == form.class
+   return not form.class or text_setting(ckpt, settings, "tokenizer_class") == form.class
 end
 
 local function expected(forms)
@@ -135,10 +145,11 @@ end
 -- @raise not found; malformed data; unsupported; shape mismatch: it has more ids than the model
 function M.open(ckpt)
    local forms = FORMS[ckpt.config.model_type] or ANY
-   check_cuts(ckpt)
+   local settings = settings_of(ckpt)
+   check_cuts(ckpt, settings)
    for _, form in ipairs(forms) do
-      if fits(ckpt, form) then
-         local tokenizer = form.open(ckpt)
+      if fits(ckpt, settings, form) then
+         local tokenizer = form.open(ckpt, settings)
          local vocabulary = ckpt.config.vocab_size
          if type(vocabulary) ~= "number" then return tokenizer end
          if tokenizer:size() > vocabulary then
