@@ -21,6 +21,7 @@
 -- name. Devices are linked to their host, hosts to the network, both directions at once; what is
 -- `shared` lets through one transfer at a time. Plans take it as `devices`.
 
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local draw = require("ftpipe.placement.draw")
@@ -440,9 +441,8 @@ end
 -- per second of the slower of its two ways.
 -- @return nil where that is the device's own link for all of them
 function Cluster:neighbour_rates()
-   local rates, slower, n = {}, false, #self
+   local rates, slower, n = column(self, "link_bytes_per_s"), false, #self
    if not self.machine then return nil end
-   for d, device in ipairs(self) do rates[d] = device.link_bytes_per_s end
    local _, per_byte = core.schedule.ways { machine = self.machine, devices = n }
    local order = chain(per_byte, n)
    for i = 2, n do

@@ -8,6 +8,7 @@
 
 local cache = require("ftpipe.base.cache")
 local clusters = require("ftpipe.placement.cluster")
+local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
@@ -164,12 +165,6 @@ local function write(path, found)
    end)
 end
 
-local function hosts_of(all)
-   local hosts = {}
-   for i, process in ipairs(all) do hosts[i] = process.host end
-   return hosts
-end
-
 --- The part of a process in all rounds: the ways of which it is the lower rank.
 local function play(rank, hosts)
    local ways = {}
@@ -187,7 +182,7 @@ end
 --- At processes besides rank 0: does what measure asks for.
 -- @local
 function M.take_part(rank)
-   local ways = play(rank, hosts_of(core.ranks.all()))
+   local ways = play(rank, column(core.ranks.all(), "host"))
    core.ranks.report(core.json.encode(core.json.array(ways)))
 end
 
@@ -213,7 +208,7 @@ function M.find(fresh)
       usage("links are between processes, and this one was started alone: start one on "
          .. "each machine, by mpirun")
    end
-   local hosts = hosts_of(all)
+   local hosts = column(all, "host")
    local key = key_of(hosts)
    local path = path_of(key)
    local kept = not fresh and M.read(path, key, hosts)

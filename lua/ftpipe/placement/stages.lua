@@ -1,6 +1,7 @@
 --- Stages of a partitioned graph: what each weighs, what passes between them, and how a schedule
 -- plays over them.
 
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
@@ -196,12 +197,6 @@ local function make(p)
    return core.schedule.make(p)
 end
 
-local function saved_bytes(cut)
-   local list = {}
-   for s, stage in ipairs(cut.stages) do list[s] = stage.saved_bytes end
-   return list
-end
-
 --- The plan of a schedule. The k replicas of a stage count as one device that is k times as fast.
 -- @tparam table cut of `of`; its machine, if it has one, has the links that transfers share
 -- @tparam table o schedule, staleness, max_staleness, micro_batches, batches, factors (by stage,
@@ -220,7 +215,8 @@ end
 -- @treturn table as of schedule_plan:simulate, with stages as of schedule_plan:describe
 function M.play(cut, o)
    local plan, options = M.plan(cut, o)
-   options.trace, options.saved_bytes = o.trace, o.trace and saved_bytes(cut) or nil
+   options.trace = o.trace
+   options.saved_bytes = o.trace and column(cut.stages, "saved_bytes") or nil
    local played = plan:simulate(options)
    played.stages = plan:describe().stages
    return played

@@ -1,6 +1,7 @@
 --- A plan as people read it.
 
 local adapters = require("ftpipe.model.adapters")
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local groups = require("ftpipe.plan.groups")
@@ -21,8 +22,7 @@ local units = require("ftpipe.base.units")
 local M = {}
 
 --- Classes of memory in the order in which they are printed.
-M.classes = {}
-for c, class in ipairs(core.schedule.memory_classes()) do M.classes[c] = class.name end
+M.classes = column(core.schedule.memory_classes(), "name")
 
 local function memory_row(name, row, budget)
    local parts = {}
@@ -168,8 +168,7 @@ end
 
 --- What is over its budget, in lines.
 local function over_lines(plan)
-   local names = {}
-   for d, device in ipairs(plan.devices) do names[d] = device.name end
+   local names = column(plan.devices, "name")
    local least = not swaps.may(plan.options) and over.least(plan) or nil
    return over.lines(over.memory(plan), names, least, plan.options.optimizer, over.unswapped(plan))
 end

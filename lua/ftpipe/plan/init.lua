@@ -4,6 +4,7 @@ local adapters = require("ftpipe.model.adapters")
 local arguments = require("ftpipe.plan.arguments")
 local arrange = require("ftpipe.plan.arrange")
 local clusters = require("ftpipe.placement.cluster")
+local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local costs = require("ftpipe.plan.costs")
@@ -490,18 +491,12 @@ function Plan:json() return core.json.encode(picture.data(self), { sort = true }
 -- @treturn string
 function Plan:timeline(o)
    o = opts.check("plan:timeline", rows.options, o)
-   local names = {}
-   for d, device in ipairs(self.devices) do names[d] = device.name end
    local trace = core.json.decode(self.blueprint:simulate(o.batches, true).trace)
-   return rows.text(trace.traceEvents, names, o)
+   return rows.text(trace.traceEvents, column(self.devices, "name"), o)
 end
 
 --- Planned bytes of every device.
-function Plan:memory_bytes()
-   local list = {}
-   for d, row in ipairs(self.memory) do list[d] = row.total end
-   return list
-end
+function Plan:memory_bytes() return column(self.memory, "total") end
 
 --- The plan's text, as in plan.txt.
 function Plan:text() return self.blueprint:plan_text() end

@@ -9,6 +9,7 @@
 -- fits = (whether it is within its budgets) }.
 
 local clusters = require("ftpipe.placement.cluster")
+local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
@@ -280,8 +281,7 @@ local function of_plan(plan, given)
    for s, stage in ipairs(times) do -- with what is recomputed
       cut.stages[s].forward_ns, cut.stages[s].backward_ns = stage.forward_ns, stage.backward_ns
    end
-   local names, memory = {}, model_memory(plan)
-   for d, device in ipairs(plan.devices) do names[d] = device.name end
+   local names, memory = column(plan.devices, "name"), model_memory(plan)
    local long = plan.options.batches
    local function play(batches, trace, factors)
       return plan.blueprint:simulate(batches, trace, factors)

@@ -5,6 +5,7 @@
 --    print(found)              -- all that was tried, and why the rest lost
 --    print(found.best.subject)
 
+local column = require("ftpipe.base.column")
 local columns = require("ftpipe.base.words").columns
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
@@ -251,12 +252,11 @@ end
 --- Of rows that fit and run as the first one does, how long each may take and in how many draws it
 -- is the fastest.
 local function judge(rows)
-   local near, subjects = {}, {}
+   local near = {}
    for _, row in ipairs(rows) do
       if fits(row) and row.subject and row.runs == rows[1].runs then near[#near + 1] = row end
    end
-   for i, row in ipairs(near) do subjects[i] = row.subject end
-   for i, judgement in ipairs(noise.judge(subjects)) do
+   for i, judgement in ipairs(noise.judge(column(near, "subject"))) do
       near[i].wins, near[i].worst_seconds = judgement.wins, judgement.worst_seconds
    end
 end
@@ -382,13 +382,11 @@ local CHOICE_COLUMNS = 3
 
 --- Rows as words, the head first.
 function Found:cells()
-   local head, cells = {}, {}
-   for c, column in ipairs(COLUMNS) do head[c] = column[1] end
-   cells[1] = head
+   local cells = { column(COLUMNS, 1) }
    for i, row in ipairs(self.rows) do
       local words = {}
-      for c, column in ipairs(COLUMNS) do
-         if not row.problem or c <= CHOICE_COLUMNS then words[#words + 1] = column[2](row) end
+      for c, shown in ipairs(COLUMNS) do
+         if not row.problem or c <= CHOICE_COLUMNS then words[#words + 1] = shown[2](row) end
       end
       if row.problem then words[#words + 1] = row.problem end
       cells[i + 1] = words

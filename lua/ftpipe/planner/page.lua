@@ -1,6 +1,7 @@
 --- A plan as one HTML page that needs nothing else: tables, bars of memory, its first batches in
 -- time and the graph as SVG.
 
+local column = require("ftpipe.base.column")
 local copies = require("ftpipe.schedule.copies")
 local colour = require("ftpipe.page.colour")
 local draw = require("ftpipe.graph.draw")
@@ -53,8 +54,7 @@ function M.html(subject, tables, depth)
    end
    parts[#parts + 1] = "<h2>Time</h2><p>What devices do of it: compute, or wait, and for what.</p>"
    parts[#parts + 1] = html.table(subject:wait_cells())
-   local played, budgets = subject.play(BATCHES, true), {}
-   for d, row in ipairs(subject.memory) do budgets[d] = row.budget end
+   local played, budgets = subject.play(BATCHES, true), column(subject.memory, "budget")
    local copied = copies.add(nil, played, BATCHES)
    if copies.any(copied) then
       parts[#parts + 1] = "<h2>Copies</h2><p>From host memory and to it. Hidden is the share of "

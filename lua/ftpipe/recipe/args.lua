@@ -16,6 +16,7 @@
 -- program with one line and exit code 2.
 
 local argparse = require("argparse")
+local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
@@ -272,9 +273,8 @@ local function one_line(message, flags, argv)
    local stray = message == "too many arguments" and find_stray(argv, flags)
    if stray then return ("unexpected word '%s', it is behind no flag; see --help"):format(stray) end
    if not wrong then return (message:gsub("%s*\n%s*", "; ")) end
-   local names = {}
-   for i, flag in ipairs(flags) do names[i] = flag.flag end
-   return ("unknown flag '%s'%s; see --help"):format(wrong, suggest.hint(wrong, names))
+   return ("unknown flag '%s'%s; see --help"):format(wrong,
+      suggest.hint(wrong, column(flags, "flag")))
 end
 
 --- Defaults that come with flags that were given.

@@ -1,6 +1,7 @@
 --- The report of a run: what its directory says, as one page.
 
 local chart = require("ftpipe.page.chart")
+local column = require("ftpipe.base.column")
 local copies = require("ftpipe.schedule.copies")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
@@ -147,8 +148,7 @@ end
 local function memory_part(plan, summary)
    if not plan.memory then return nil end
    local rows = { { "device", "planned", "measured", "of the plan" } }
-   local classes, totals, bars = {}, {}, {}
-   for c, class in ipairs(core.schedule.memory_classes()) do classes[c] = class.name end
+   local classes, totals, bars = column(core.schedule.memory_classes(), "name"), {}, {}
    for d, bytes in ipairs(plan.memory) do
       totals[d] = 0
       for _, class in ipairs(classes) do totals[d] = totals[d] + bytes[class] end

@@ -3,6 +3,7 @@
 -- Training goes in legs. A leg is so many steps in one go, at the end of which the pipeline is
 -- empty, so that the run can be saved or evaluated there.
 
+local column = require("ftpipe.base.column")
 local copies = require("ftpipe.schedule.copies")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
@@ -37,12 +38,11 @@ end
 --- What the devices do: percent of the leg that they waited, and the bytes that they reached.
 local function load_of(run)
    local ns = core.sys.time_ns() - run.leg.start_ns
-   local idle, memory = {}, {}
+   local idle = {}
    for d, busy_ns in ipairs(run.engine:busy()) do
       idle[d] = math.max(0, 100 * (1 - busy_ns / ns))
    end
-   for d, row in ipairs(run.engine:measured()) do memory[d] = row.total end
-   return idle, memory
+   return idle, column(run.engine:measured(), "total")
 end
 
 --- Notes the figures of a step, in the step itself: what the line shows is what the row says.
@@ -225,8 +225,7 @@ end
 --- What the devices did, in a table.
 local function tell_waits(run)
    if not run.waits then return end
-   local names = {}
-   for d, device in ipairs(run.plan.devices) do names[d] = device.name end
+   local names = column(run.plan.devices, "name")
    run:say("time of devices: computed, else waited for what is above the column\n"
       .. waits.text(run.waits, names))
    if copies.any(run.copies) then run:say(copies.text(run.copies, names)) end

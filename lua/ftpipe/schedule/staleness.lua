@@ -1,5 +1,6 @@
 --- By how much the weights of forwards are late, in a table.
 
+local column = require("ftpipe.base.column")
 local words = require("ftpipe.base.words")
 
 local M = {}
@@ -15,9 +16,7 @@ end
 
 --- By stage, how many updates the weights of its forwards are late at most; nil where none are.
 function M.most(stages)
-   local most = {}
-   for s, stage in ipairs(stages) do most[s] = stage.most_staleness end
-   return M.is_any(stages) and most or nil
+   return M.is_any(stages) and column(stages, "most_staleness") or nil
 end
 
 local function range(least, most)

@@ -1,5 +1,6 @@
 --- The figures of a run: a row of metrics.jsonl, and summary.json. doc/metrics.md lists them.
 
+local column = require("ftpipe.base.column")
 local copies = require("ftpipe.schedule.copies")
 local core = require("ftpipe.core")
 local waits = require("ftpipe.schedule.waits")
@@ -48,12 +49,6 @@ function M.of_leg(run, steps)
    }
 end
 
-local function totals(rows)
-   local list = {}
-   for d, row in ipairs(rows) do list[d] = row.total end
-   return list
-end
-
 --- Adds what training was like.
 local function add_training(summary, run)
    local n, seconds = #run.losses, run.seconds
@@ -70,12 +65,6 @@ local function planned_staleness(plan)
    for s, stage in ipairs(plan.blueprint:stages()) do
       list[s] = { stage.least_staleness, stage.most_staleness }
    end
-   return list
-end
-
-local function budgets(plan)
-   local list = {}
-   for d, device in ipairs(plan.devices) do list[d] = device.memory_bytes end
    return list
 end
 
@@ -107,8 +96,8 @@ function M.summary(run, score)
       staleness_planned = planned_staleness(run.plan),
       staleness_seen = run.timeline and run.timeline.staleness,
       memory_planned_bytes = run.plan:memory_bytes(),
-      memory_measured_bytes = totals(run.engine:measured()),
-      memory_budget_bytes = budgets(run.plan),
+      memory_measured_bytes = column(run.engine:measured(), "total"),
+      memory_budget_bytes = column(run.plan.devices, "memory_bytes"),
       shares_percent = run.waits and waits.percent(run.waits),
       copies = copies.any(run.copies) and run.copies or nil,
    }

@@ -5,6 +5,7 @@
 -- where the pipeline is drained.
 
 local adapters = require("ftpipe.model.adapters")
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local named = require("ftpipe.base.named")
@@ -35,8 +36,7 @@ local function sorted(map)
 end
 
 local function async_pipeline(plan)
-   local devices = {}
-   for s, stage in ipairs(plan.blueprint:stages()) do devices[s] = stage.device end
+   local devices = column(plan.blueprint:stages(), "device")
    return digest(table.concat({ list(plan.partition.stage), list(devices), list(plan.recompute) },
       "\n"))
 end

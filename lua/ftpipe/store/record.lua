@@ -20,6 +20,7 @@
 -- Nothing in a run directory is ever executed, and no file that it names: it may come from
 -- anywhere.
 
+local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local commit = require("ftpipe.store.commit")
 local core = require("ftpipe.core")
@@ -98,12 +99,6 @@ local function spans_of(plan)
    return spans
 end
 
-local function names_of(devices)
-   local names = {}
-   for d, device in ipairs(devices) do names[d] = device.name end
-   return names
-end
-
 --- What run.json says of a run that begins.
 -- @treturn table for M.text
 function M.of(run)
@@ -114,7 +109,7 @@ function M.of(run)
       command = command(),
       commit = commit_of_script(),
       host = host(),
-      devices = core.json.array(names_of(run.plan.devices)),
+      devices = core.json.array(column(run.plan.devices, "name")),
       started = now(),
       state = "running",
       flags = plain(copy(run.args, {

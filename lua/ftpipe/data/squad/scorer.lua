@@ -3,6 +3,7 @@
 -- A window is reduced to its best spans at once; a question is answered and scored with its last
 -- window, and then only its answers are kept.
 
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local metric = require("ftpipe.data.metric.squad")
 local metrics = require("ftpipe.data.metric")
@@ -24,12 +25,6 @@ function M.new(split)
    }, Scorer)
 end
 
-local function golds_of(question)
-   local golds = {}
-   for i, answer in ipairs(question.answers) do golds[i] = answer.text end
-   return golds
-end
-
 --- Answers a question from what its windows gave, and scores it.
 local function close_question(scorer, number, spans)
    local question = scorer.questions[number]
@@ -37,7 +32,7 @@ local function close_question(scorer, number, spans)
    scorer.best[number] = answers
    if #question.answers > 0 then
       local text = answers:answer(1)
-      scorer.sum:add(text, golds_of(question))
+      scorer.sum:add(text, column(question.answers, "text"))
    end
 end
 
@@ -96,7 +91,7 @@ end
 --- What there is to say of a question and its answer, as a line of JSON.
 local function line_text(scorer, number, best)
    local question, answer = scorer.questions[number], (best:answer(1))
-   local golds = golds_of(question)
+   local golds = column(question.answers, "text")
    local row = { index = number, id = question.id, question = question.text,
       context = question.context, gold = core.json.array(golds), answer = answer }
    if #golds > 0 then
