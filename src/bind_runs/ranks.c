@@ -136,21 +136,27 @@ static int ranks_module(lua_State *L)
     return 1;
 }
 
+/* Pushes a letter, which is a head and then the text at argument 1. */
+static const char *push_letter(lua_State *L, const void *head, size_t head_bytes, size_t *bytes)
+{
+    script_check_string(L, 1);
+    lua_pushlstring(L, head, head_bytes);
+    lua_pushvalue(L, 1);
+    lua_concat(L, 2);
+    return lua_tolstring(L, -1, bytes);
+}
+
 /*** At rank 0: gives the others something to do, a text; returns when all are ready for it.
  * @function ranks.tell
  * @tparam string job
  * @raise what one of them finds wrong with it */
-static int ranks_say(lua_State *L)
+static int ranks_tell(lua_State *L)
 {
     ft_error err = {FT_OK, ""};
     size_t bytes;
     const int32_t head = JOB;
     ft_world *world = need_world(L);
-    script_check_string(L, 1);
-    lua_pushlstring(L, (const char *)&head, sizeof head);
-    lua_pushvalue(L, 1);
-    lua_concat(L, 2);
-    const char *job = lua_tolstring(L, -1, &bytes);
+    const char *job = push_letter(L, &head, sizeof head, &bytes);
     for (int r = 1; r < ft_world_size(world); r++)
         ft_world_send(world, r, FT_TAG_JOB, job, (int64_t)bytes, true);
     if (ft_world_take_replies(world, FT_TAG_REPLY, NULL, NULL, &err) != FT_OK)
@@ -214,16 +220,12 @@ static int ranks_remark(lua_State *L)
 /*** At the others: gives rank 0 a text, which it gathers.
  * @function ranks.report
  * @tparam string text without line breaks */
-static int ranks_report_text(lua_State *L)
+static int ranks_report(lua_State *L)
 {
     const ft_error fine = {FT_OK, ""};
     size_t bytes;
     ft_world *world = need_world(L);
-    script_check_string(L, 1);
-    lua_pushlstring(L, (const char *)&fine, sizeof fine);
-    lua_pushvalue(L, 1);
-    lua_concat(L, 2);
-    const char *reply = lua_tolstring(L, -1, &bytes);
+    const char *reply = push_letter(L, &fine, sizeof fine, &bytes);
     ft_world_send(world, 0, FT_TAG_REPORT, reply, (int64_t)bytes + 1, true);
     return 0;
 }
@@ -272,9 +274,9 @@ static int ranks_measure(lua_State *L)
 int script_bind_ranks(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"open", ranks_open},     {"all", ranks_all},         {"tell", ranks_say},
+        {"open", ranks_open},     {"all", ranks_all},         {"tell", ranks_tell},
         {"hear", ranks_hear},     {"reply", ranks_reply},     {"measure", ranks_measure},
-        {"remark", ranks_remark}, {"library", ranks_library}, {"report", ranks_report_text},
+        {"remark", ranks_remark}, {"library", ranks_library}, {"report", ranks_report},
         {"gather", ranks_gather}, {"module", ranks_module},   {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
