@@ -196,15 +196,9 @@ static void read_first(lua_State *L, int t, context_words *c)
 /* The last word that begins at the piece or before it. */
 static int64_t word_of(const context_words *c, int64_t piece)
 {
-    int64_t low = 0, high = c->n_words - 1;
-    while (low < high) {
-        int64_t middle = (low + high + 1) / 2;
-        if (c->first[middle] <= piece)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    int64_t w = 0;
+    while (w + 1 < c->n_words && c->first[w + 1] <= piece) w++;
+    return w;
 }
 
 /* The words that a span touches, cut to what its pieces mean. */
