@@ -341,6 +341,25 @@ describe("a run that is resumed", function()
             core.sys.list_dir(out .. "/checkpoints"))
       end)
    end)
+
+   it("removes no checkpoint that is named when a process is lost", function()
+      files.in_directory(function(dir)
+         local out = dir .. "/run"
+         core.sys.write_file(dir .. "/script.lua", ([[
+            local core = require("ftpipe.core")
+            local said
+            core.ranks.remark = function(words)
+               if said then print("kept", (core.sys.exists(%q .. said .. "/hf"))) end
+               said = words and words:match("step (%%d+) is whole")
+            end
+            dofile("spec/support/resume_run.lua")
+         ]]):format(out .. "/checkpoints/step-"))
+         local printed = process.ftpipe { dir .. "/script.lua", "--steps", "4", "--save-every", "1",
+            "--keep", "1", "--out", out }
+         assert.equal(("kept\tdirectory\n"):rep(3), (printed:gsub("step %d\n", "")))
+         assert.same({ "latest", "step-4" }, core.sys.list_dir(out .. "/checkpoints"))
+      end)
+   end)
 end)
 
 describe("a run on a disk that is nearly full", function()

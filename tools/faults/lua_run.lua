@@ -149,4 +149,7 @@ return {
       "or rules.shortest > 0", "spec/generation", "min_new_tokens alone is not followed" },
    { "lua/ftpipe/data/predict/generation.lua", "rules.longest = not rules.most and count(",
       "rules.longest = count(", "spec/generation", "max_length goes before max_new_tokens" },
+   { "lua/ftpipe/run/init.lua", "   watchdog.note_checkpoint(self)\n   states.retire(self)",
+      "   states.retire(self)\n   watchdog.note_checkpoint(self)", "spec/resume",
+      "what is said of checkpoints names one that is gone" },
 }

@@ -173,6 +173,7 @@ function Run:checkpoint(is_best)
    local path = states.write(self, is_best)
    self.saved = self.done
    watchdog.note_checkpoint(self)
+   states.retire(self)
    if is_best then self:publish(path) end
    return path
 end

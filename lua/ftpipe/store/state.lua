@@ -166,18 +166,20 @@ local function sweep(root)
    end
 end
 
---- Removes the oldest checkpoints; the best one and the last `keep` stay.
-local function retire(out, keep)
-   local steps, best = steps_of(out), M.find_best(out)
-   for i = 1, #steps - keep do
-      local path = path_of(out, steps[i])
+--- Removes the oldest checkpoints of a run; the best one and the last --keep stay. What is said of
+-- checkpoints names a newer one by then.
+function M.retire(run)
+   local steps, best = steps_of(run.out), M.find_best(run.out)
+   for i = 1, #steps - (run.args.keep or PRESET_KEEP) do
+      local path = path_of(run.out, steps[i])
       local away = ("%s.tmp-%d"):format(path, core.sys.getpid())
       -- Out of its name first: what has the name of a checkpoint is a whole one.
       if path ~= best and os.rename(path, away) then replace.remove(away) end
    end
 end
 
---- Writes the checkpoint of the step that was just done. The pipeline is drained.
+--- Writes the checkpoint of the step that was just done, and removes no other. The pipeline is
+-- drained.
 -- @tparam run run
 -- @tparam boolean is_best whether `best` is to point to it
 -- @treturn string its path
@@ -198,7 +200,6 @@ function M.write(run, is_best)
          ("step %d could not be saved: %s%s; %s"):format(run.done, tostring(problem),
             lack and " (" .. lack .. ")" or "", what_is_left(run)))
    end
-   retire(run.out, run.args.keep or PRESET_KEEP)
    return root .. "/" .. name
 end
 
