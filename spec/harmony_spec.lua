@@ -285,7 +285,7 @@ describe("packs", function()
             local run = pipeline.train(options_of("bert", {
                stages = R, devices = "cpu:" .. devices, packs = packs, swap = "task",
                update = "host", recompute = "always", batch = M, micro_batches = M, steps = 1,
-               trace = true,
+               trace = true, longest = true,
             }))
             local moves, total = moves_of(run.plan:text())
             local last = tonumber(packs:match("/(%d)"))
@@ -353,84 +353,4 @@ describe("packs", function()
       refused({ stages = 3 }, "gives a device 3 stages at a time, and there are 2 devices: "
          .. "expected stages = 6, got 3")
    end)
-end)
-
---- Bytes of all parameters.
-local function parameter_bytes(plan)
-   local bytes = 0
-   for _, param in ipairs(plan.graphs[1]:params()) do
-      local count = 4
-      for _, n in ipairs(param.dims) do count = count * n end
-      bytes = bytes + count
-   end
-   return bytes
-end
-
-describe("Harmony's table of volumes", function()
-   local R = 4
-   -- where stages of pipelines begin: a cut by time is another one for other micro-batches
-   local CUTS = { "encoder/block.0/ff", "encoder/block.1/ff", "encoder/block.2/ff" }
-   -- Stages take turns on devices, so that every boundary is one between devices; where a device
-   -- has its layers behind each other there are N - 1, as of stages one for each device.
-   local function sends(N) return N > 1 and R - 1 or 0 end
-   -- schedule, --swap, how often W, dW, K and X of a layer are copied, and Y and dX sent
-   local systems = {
-      { "1f1b", "lms", function(N, M) return 4 * M + 2, 2 * M + 2, 2, 2 * M, sends(N) * M end },
-      { "gpipe", "clean", function(N, M) return 2 * M + 2, 2 * M, 2, 2 * M, sends(N) * M end },
-      { "harmony-pp", "task", function(N, M) return 3, 0, 2, 2 * M, sends(N) * M end },
-      { "data-parallel", "lms", function(N, M)
-         return 4 * M + 2 * N, 2 * M + 2 * N, 2 * N, 2 * M, 0
-      end },
-      { "data-parallel", "clean", function(N, M)
-         return 2 * M + 2 * N, 2 * M, 2 * N, 2 * M, 0
-      end },
-      { "harmony-dp", "task", function(N, M) return 3 * N, 0, 2 * N, 2 * M, 0 end },
-   }
-   for _, system in ipairs(systems) do
-      local schedule, swap, factors = unpack(system)
-      local parallel = schedule:find("dp") or schedule == "data-parallel"
-      local function options(N, M)
-         return options_of("bert", {
-            schedule = schedule, swap = swap, stages = R, devices = "cpu:" .. N, batch = M,
-            micro_batches = M, steps = 1, trace = true, update = "device", longest = true,
-            partition = not parallel and CUTS or nil,
-         })
-      end
-      it(("is executed: %s, --swap %s"):format(schedule, swap), function()
-         local once = pipeline.plan(options(1, 1))
-         local function layers(class, n) return bytes_of(once, class) / n end
-         local w1, dw1, _, x1 = factors(1, 1)
-         for _, N in ipairs { 1, 2, 4 } do
-            for _, M in ipairs(parallel and { N, 2 * N } or { 1, 2, 3 }) do
-               local run = pipeline.train(options(N, M))
-               local moves, total = moves_of(run.plan:text())
-               local w, dw, k, x, y = factors(N, M)
-               assert.equal(w * R, moves.weights)
-               assert.equal(dw * R, moves.gradients or 0)
-               assert.equal(k * R, moves.optimizer)
-               assert.equal(x * R, moves.activations)
-               assert.equal(w * layers("weights", w1), bytes_of(run.plan, "weights"))
-               assert.equal(dw1 > 0 and dw * layers("gradients", dw1) or 0,
-                  bytes_of(run.plan, "gradients"))
-               assert.equal(x * layers("activations", x1), bytes_of(run.plan, "activations"))
-               assert.same(total, executed(run)) -- what was planned
-               traffic.assert_copied(run)
-               traffic.assert_sent(run)
-               assert.equal(y * hidden_bytes(run.plan), traffic.sent(run, "forward"))
-               assert.equal(y * hidden_bytes(run.plan), traffic.sent(run, "backward"))
-               -- of replicas what a ring would: gradients, then weights
-               local summed = (parallel and N - 1 or 0) * parameter_bytes(run.plan)
-               assert.equal(summed, traffic.sent(run, "exchange"))
-               assert.equal(summed, traffic.sent(run, "update"))
-               local judge = pipeline.train(with(options(N, M), {
-                  swap = "never", devices = parallel and "cpu:" .. N or "cpu:1",
-                  schedule = parallel and "data-parallel" or "sequential",
-                  stages = parallel and 1 or R, partition = "seq",
-               }))
-               assert.same(judge.losses, run.losses)
-               assert.same(judge.params, run.params)
-            end
-         end
-      end)
-   end
 end)

@@ -83,6 +83,18 @@ static const char *const copied = HEAD(2, 2, 2, 1)
                        "warm-up 0 F0.0.0 S0.0.0:0 F0.0.1 S0.0.1:0 B0.0.0-1 U0.0\n"
                        "warm-up 1 V1.0.0:0 F1.0.0 V1.0.1:0 B1.0.0 F1.0.1 B1.0.1 U1.0\n";
 
+/* What passes between stages of a device waits in host memory; with replicas on each of both. */
+static const char *const passed =
+    HEAD(2, 1, 2, 1) "stage 0 device 0 depth 1 in-flight 2\nstage 1 device 0 depth 0 in-flight 2\n"
+                     "edge F0>F1 bytes 64 slots 2\nedge B1>B0 bytes 64 slots 2\n"
+                     "warm-up 0 F0.0.0 S0.0.0:0 F0.0.1 S0.0.1:0 V1.0.0:0 F1.0.0 V1.0.1:0 F1.0.1\n"
+                     "warm-up 0 B1.0.0-1 U1.0 B0.0.0-1 U0.0\n";
+static const char *const passed_by_both = HEAD(
+    2, 2, 2, 1) "stage 0 device 0,1 depth 1 in-flight 1\nstage 1 device 0,1 depth 0 in-flight 1\n"
+                "edge F0>F1 bytes 64 slots 1\nedge B1>B0 bytes 64 slots 1\n"
+                "warm-up 0 F0.0.0 S0.0.0:0 V1.0.0:0 F1.0.0 B1.0.0 R1.0 U1.0 B0.0.0 R0.0 U0.0\n"
+                "warm-up 1 F0.0.1 S0.0.1:0 V1.0.1:0 F1.0.1 B1.0.1 R1.0 U1.0 B0.0.1 R0.0 U0.0\n";
+
 /* Two stages each on two devices in turns: interleaved. */
 static const char *const interleaved =
     HEAD(4, 2, 2,
@@ -102,9 +114,9 @@ static const char *const by_policy =
                      "warm-up 0 F2.0.0 B2.0.0 F2.0.1 B2.0.1 U2.0 F0.0.0-1 B0.0.0-1 U0.0\n"
                      "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
 
-static const char *const all[] = {stashed, vertical,   predicted,   attenuated,
-                                  halves,  replicated, exchanged,   recomputed,
-                                  swapped, copied,     interleaved, by_policy};
+static const char *const all[] = {stashed,     vertical,  predicted,  attenuated,    halves,
+                                  replicated,  exchanged, recomputed, swapped,       copied,
+                                  interleaved, by_policy, passed,     passed_by_both};
 
 /* They parse, are proven, are simulated under any delays, and come back as they were. */
 static void test_every_kind(void)
@@ -202,6 +214,12 @@ static void test_wrong_ones_are_refused_in_words(void)
         {copied, "S0.0.1:0 ", "", "edge 0 has 1 send actions, expected 2"},
         {copied, "S0.0.0:0", "S0.0.0:1", "S0.0.0:1 names edge B1>B0, expected one that leaves"},
         {copied, "S0.0.0:0", "S0.0.0:7", "S0.0.0:7 names edge 7 of 2"},
+        {passed, "V1.0.1:0 ", "", "edge 0 has 1 receive actions, expected 2"},
+        {passed, "V1.0.0:0 F1.0.0 V1.0.1:0 F1", "F1.0.0 F1",
+         "edge 0 has 0 receive actions, expected 2"},
+        {passed_by_both, "V1.0.1:0 ", "", "edge 0 has 1 receive actions, expected 2"},
+        {passed_by_both, "S0.0.1:0 V1.0.1:0", "V1.0.1:0 S0.0.1:0",
+         "V1.0.1:0 waits for edge 0, F0>F1"},
         {interleaved, "F0.0.0-1 F2.0.0-1", "F2.0.0-1 F0.0.0-1", "waits for edge 1, F1>F2"},
         {by_policy, "order 0 policy\n", "", "device 0, line 15: F2.0.0 waits for edge 1"},
     };
@@ -269,6 +287,34 @@ static void test_swaps_overlap_with_computing(void)
     CHECK(copies[FT_MEMORY_WEIGHTS].ns == 5 * 50 && copies[FT_MEMORY_WEIGHTS].exposed_ns == 4 * 50);
     CHECK(copies[FT_MEMORY_ACTIVATIONS].ns == 4 * 80 &&
           copies[FT_MEMORY_ACTIVATIONS].exposed_ns == 80 + 50);
+    ft_timeline_free(timeline);
+    ft_plan_free(plan);
+}
+
+static void test_what_passes_through_host_memory(void)
+{
+    static const double ns_per_byte = 2;
+    const double forward[] = {100, 100}, backward[] = {200, 200};
+    const ft_stage_costs costs = {.forward_ns = forward, .backward_ns = backward};
+    const int64_t none[2][FT_MEMORY_CLASSES] = {{0}};
+    const ft_simulation options = {.costs = &costs,
+                                   .swap_bytes = (const int64_t(*)[FT_MEMORY_CLASSES])none,
+                                   .swap_ns_per_byte = &ns_per_byte};
+    ft_error err = {0};
+    ft_timeline *timeline = NULL;
+    ft_copy_sum copies[FT_MEMORY_CLASSES];
+    ft_plan *plan = case_parse(passed);
+    const ft_holdings holdings = {.plan = plan, .moved_bytes = options.swap_bytes};
+    if (!plan) return;
+    if (CHECK_STATUS(ft_plan_simulate_on(&timeline, plan, &options, &err), FT_OK)) {
+        /* One goes out beside the second forward and comes in behind it; the other comes in behind
+         * the forward that reads the first. */
+        CHECK(ft_timeline_end_ns(timeline) == 100 + 2 * 128 + 100 + 128 + 100 + 4 * 200);
+        ft_timeline_copies(timeline, 0, &holdings, copies);
+        CHECK(copies[FT_MEMORY_BUFFERS].bytes_in == 128);
+        CHECK(copies[FT_MEMORY_BUFFERS].bytes_out == 128);
+        CHECK(copies[FT_MEMORY_BUFFERS].ns == 4 * 128);
+    }
     ft_timeline_free(timeline);
     ft_plan_free(plan);
 }
@@ -346,6 +392,7 @@ int main(void)
     RUN(test_wrong_ones_are_refused_in_words);
     RUN(test_bad_words_are_refused_with_their_line);
     RUN(test_swaps_overlap_with_computing);
+    RUN(test_what_passes_through_host_memory);
     RUN(test_what_comes_waits_for_what_leaves);
     RUN(test_no_memory_is_an_error);
     return check_report();

@@ -126,7 +126,9 @@ static const ft_edge edges[] = {
     {.from = 0, .to = 1, .from_kind = FT_ACT_FORWARD, .to_kind = FT_ACT_FORWARD},
     {.from = 1, .to = 0, .from_kind = FT_ACT_BACKWARD, .to_kind = FT_ACT_BACKWARD},
 };
-static const ft_plan plan = {.n_edges = 2, .edges = edges};
+static const int replicas[] = {0, 1, 2}, replicas_at[] = {0, 1};
+static const ft_plan plan = {
+    .n_edges = 2, .edges = edges, .replica_first = replicas, .replica_device = replicas_at};
 
 /* Two stages on two devices and one micro-batch; the copy on device 1 is its own time. */
 static const ft_event waiting[] = {

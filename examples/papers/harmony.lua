@@ -297,8 +297,9 @@ local orders = {
 local classes = { W = "weights", dW = "gradients", K = "optimizer", X = "activations" }
 local why_less = {
    K = "a replica has the optimizer's state of the part of the weights that it updates",
-   Y = "what passes between stages of a device waits in buffers there, and does not swap",
 }
+-- What passes between stages of a device, through host memory.
+local passes = { Y = true, dX = true }
 
 --- What takes the times of a plan: bench/peer.lua, which only the sources have.
 local function open_bench()
@@ -344,6 +345,16 @@ local function copied(plan, class)
    return bytes / plan.options.batches
 end
 
+--- How often a batch copies what passes over each boundary between stages, in and out: of values
+-- and of their gradients as often.
+local function passed(plan)
+   local whole = 0
+   for bytes in plan:text():gmatch("\nedge [FB]%d+>[FB]%d+ bytes (%d+)") do
+      whole = whole + tonumber(bytes)
+   end
+   return copied(plan, "buffers") / whole
+end
+
 local function print_executed(bench)
    report:section(("Executed: BERT of %d layers of width 128, N=%d M=%d R=%d, in sizes of the "
       .. "model"):format(R, N, M, R),
@@ -360,12 +371,14 @@ local function print_executed(bench)
             report:row(("%s, %s"):format(system[2]:gsub("parallelism", "par."), row[1]),
                row[2](N, M, R), copied(plan, class) / sizes[class],
                { format = "%.2f", why = why_less[row[1]] })
-         elseif row[1] == "Y" or row[1] == "dX" then
+         elseif passes[row[1]] then
             report:row(("%s, %s"):format(system[2]:gsub("parallelism", "par."), row[1]),
-               row[2](N, M, R), 0, { format = "%.2f", why = why_less.Y })
+               row[2](N, M, R), passed(plan) * (R - 1) / R,
+               { format = "%.2f", why = "one boundary less than layers" })
          end
       end
       for _, class in pairs(classes) do bytes = bytes + copied(plan, class) end
+      bytes = bytes + copied(plan, "buffers")
       local seconds = bench.step_seconds(plan, 3, 1)
       least = least and math.min(least, seconds) or seconds
       lines[#lines + 1] = { system[2], bytes, seconds, plan }

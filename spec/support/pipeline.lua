@@ -139,15 +139,18 @@ end
 
 --- The text of a plan that says where nodes are; its order of work is one micro-batch.
 -- @tparam {int,...} stage by forward node
--- @tparam {int,...} device by stage
+-- @tparam {int,...} device by stage; a list where it has replicas
 -- @tparam int n_devices
 function M.partition_text(stage, device, n_devices)
    local lines = {
       "ftpipe-plan 1", "stages " .. #device, "devices " .. n_devices, "micro-batches 1",
       "batches 1", "body-batches 0", "body-repeats 0",
    }
-   for s, d in ipairs(device) do
-      lines[#lines + 1] = ("stage %d device %d depth 0 in-flight 1"):format(s - 1, d - 1)
+   for s, at in ipairs(device) do
+      local list = {}
+      for i, d in ipairs(type(at) == "table" and at or { at }) do list[i] = d - 1 end
+      lines[#lines + 1] = ("stage %d device %s depth 0 in-flight 1"):format(s - 1,
+         table.concat(list, ","))
    end
    lines[#lines + 1] = "nodes " .. #stage
    for _, s in ipairs(stage) do lines[#lines + 1] = ("node-stage %d*1"):format(s - 1) end

@@ -6,7 +6,8 @@ local M = {}
 
 --- Asserts of every device, class and direction that as many bytes were copied to and from host
 -- memory as the plan says.
--- @tparam table run of as many steps as the plan's longest leg
+-- @tparam table run of as many steps as the plan's longest leg, where stages of a device pass
+--   something through host memory of the longest batches
 function M.assert_copied(run)
    for d, volume in ipairs(run.plan.volumes or {}) do
       for _, way in ipairs { "bytes_in", "bytes_out" } do

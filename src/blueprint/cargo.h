@@ -18,6 +18,7 @@ typedef enum {
 typedef struct ft_row {
     int n; /* 0: the plan has no S, or no V, for the edge */
     int device;
+    bool at_home; /* not in its block, but in host memory */
     int64_t base; /* of the first, in the device's block */
 } ft_row;
 

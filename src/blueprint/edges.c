@@ -388,7 +388,8 @@ static ft_status find_rows(ft_blueprint *b, ft_error *err)
         ft_cargo *c = &b->cargoes[e];
         int from = b->seats[b->edges[e].from].device, to = b->seats[b->edges[e].to].device;
         c->rows[FT_ROW_MADE] = (ft_row){.n = sent[c->edge], .device = from};
-        c->rows[FT_ROW_EDGE] = (ft_row){.n = b->edges[e].slots, .device = to};
+        bool at_home = from == to && sent[c->edge] && received[c->edge];
+        c->rows[FT_ROW_EDGE] = (ft_row){.n = b->edges[e].slots, .device = to, .at_home = at_home};
         c->rows[FT_ROW_USED] = (ft_row){.n = received[c->edge], .device = to};
     }
     return FT_OK;
@@ -545,12 +546,21 @@ static int nth_edge(const ft_blueprint *b, const int *edges, int n, bool incomin
     return -1;
 }
 
+/* That an S or V copies along: of the seat that has it. */
+static int copied_edge(const ft_blueprint *b, const ft_action *a)
+{
+    int e = b->edge_first[a->item];
+    bool sends = a->kind == FT_ACT_SEND;
+    while ((sends ? b->edges[e].from : b->edges[e].to) != a->seat) e++;
+    return e;
+}
+
 /* Of an edge with an S or V, the places at its ends. */
 bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
 {
     const ft_seat_layout *seat = &b->seats[a->seat];
-    bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
-    int e = copies ? (i ? -1 : b->edge_first[a->item])
+    bool copies = ft_action_item(a->kind) == FT_ITEM_EDGE;
+    int e = copies ? (i ? -1 : copied_edge(b, a))
                    : nth_edge(b, seat->in_edges[a->kind], seat->n_in_edges[a->kind], true, a, i);
     if (e < 0) return false;
     ft_row_kind last = b->cargoes[e].rows[FT_ROW_USED].n ? FT_ROW_USED : FT_ROW_EDGE;
@@ -563,8 +573,8 @@ bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row
 bool ft_blueprint_fills(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
 {
     const ft_seat_layout *seat = &b->seats[a->seat];
-    bool copies = a->kind == FT_ACT_SEND || a->kind == FT_ACT_RECEIVE;
-    int e = copies ? (i ? -1 : b->edge_first[a->item])
+    bool copies = ft_action_item(a->kind) == FT_ITEM_EDGE;
+    int e = copies ? (i ? -1 : copied_edge(b, a))
                    : nth_edge(b, seat->out_edges[a->kind], seat->n_out_edges[a->kind], false, a, i);
     if (e < 0) return false;
     ft_row_kind first = b->cargoes[e].rows[FT_ROW_MADE].n ? FT_ROW_MADE : FT_ROW_EDGE;

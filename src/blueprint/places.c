@@ -182,6 +182,7 @@ static ft_status take_buffers(ft_blueprint *b, ft_error *err)
         for (int r = 0; r < FT_ROWS; r++) {
             ft_row *row = &b->cargoes[e].rows[r];
             int whose = r == FT_ROW_EDGE ? b->cargoes[e].slots_of : e;
+            if (row->at_home) continue;
             row->base = whose == e ? take_slots(&b->blocks[row->device], FT_MEMORY_BUFFERS,
                                                 b->cargoes[e].slot_bytes, row->n)
                                    : b->cargoes[whose].rows[r].base;

@@ -49,12 +49,12 @@ static ft_status check_item(const ft_plan *p, int device, const ft_action *a, ft
     const ft_edge *e = &p->edges[a->item];
     int end = a->kind == FT_ACT_SEND ? e->from : e->to;
     const int *first = p->replica_first;
-    if (a->stage == end && ft_action_per_micro(e->from_kind) &&
-        first[e->from + 1] - first[e->from] == 1 && first[e->to + 1] - first[e->to] == 1)
+    bool alone = first[e->from + 1] - first[e->from] == 1 && first[e->to + 1] - first[e->to] == 1;
+    if (a->stage == end && ft_action_per_micro(e->from_kind) && (alone || ft_edge_stays(p, e)))
         return FT_OK;
     return ft_fail(err, FT_INVALID,
                    "plan: device %d: %s names edge %c%d>%c%d, expected one that %s its stage, per "
-                   "micro-batch, between stages without replicas",
+                   "micro-batch, between stages without replicas or with the same",
                    device, name, ft_action_letter(e->from_kind), e->from,
                    ft_action_letter(e->to_kind), e->to,
                    a->kind == FT_ACT_SEND ? "leaves" : "reaches");

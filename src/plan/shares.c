@@ -49,6 +49,18 @@ int ft_share_joint(const ft_stage_share *s, int64_t index)
     return ft_share_local(s, index) % s->joint ? 0 : s->joint;
 }
 
+bool ft_edge_stays(const ft_plan *plan, const ft_edge *edge)
+{
+    int from = plan->replica_first[edge->from], to = plan->replica_first[edge->to];
+    int n = plan->replica_first[edge->to + 1] - to;
+    if (!ft_action_per_micro(edge->from_kind) || plan->replica_first[edge->from + 1] - from != n ||
+        (n > 1 && plan->replica_rule[edge->from] != plan->replica_rule[edge->to]))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (plan->replica_device[from + i] != plan->replica_device[to + i]) return false;
+    return true;
+}
+
 int ft_seat_of(const ft_seating *all, int stage, int device)
 {
     const ft_stage_share *s = &all->of[stage];

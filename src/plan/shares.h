@@ -44,6 +44,9 @@ int64_t ft_share_index(const ft_stage_share *s, int replica, int64_t local);
 /* How many micro-batches the forward of that one takes at once: those from it on; 0: it is among
  * those of an earlier one. */
 int ft_share_joint(const ft_stage_share *s, int64_t index);
+/* Whether what passes along the edge, of micro-batches, stays on its device; an S and a V then take
+ * it through host memory, where the edge's slots are. */
+bool ft_edge_stays(const ft_plan *plan, const ft_edge *edge);
 /* The stage's seat on that device, or -1. */
 int ft_seat_of(const ft_seating *all, int stage, int device);
 

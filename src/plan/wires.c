@@ -140,8 +140,11 @@ ft_status ft_wires_add_copies(ft_wires *w, ft_arena *arena, const ft_plan *plan,
 {
     w->is_sent = ft_arena_array(arena, w->n_edges, sizeof(bool));
     w->is_received = ft_arena_array(arena, w->n_edges, sizeof(bool));
-    w->sent = ft_arena_array(arena, w->n_edges, sizeof(int64_t));
-    w->received = ft_arena_array(arena, w->n_edges, sizeof(int64_t));
+    for (int s = 0; s < w->shares->n_stages; s++)
+        if (w->shares->of[s].n > w->most_replicas) w->most_replicas = w->shares->of[s].n;
+    int64_t counts = (int64_t)w->n_edges * w->most_replicas;
+    w->sent = ft_arena_array(arena, counts, sizeof(int64_t));
+    w->received = ft_arena_array(arena, counts, sizeof(int64_t));
     if (!w->is_sent || !w->is_received || !w->sent || !w->received)
         return no_memory(w->n_edges, err);
     for (int d = 0; d < plan->n_devices; d++) {
@@ -206,11 +209,22 @@ static void count_done(ft_wires *w, int stage, ft_action_kind kind, int replica)
     }
 }
 
+/* Whether an S, or a V, of the edge has taken item `index`, where the stage at that end has so many
+ * of its own behind it. */
+static bool has_copied(const ft_wires *w, const int64_t *counts, int edge, int stage, int64_t index,
+                       int behind)
+{
+    const ft_stage_share *s = &w->shares->of[stage];
+    int64_t n = counts[(int64_t)edge * w->most_replicas + ft_share_replica(s, index)];
+    return n > ft_share_local(s, index) - behind;
+}
+
 /* Whether the receiver has a slot for item `index`: it has completed the one `slots` before it. */
 static bool has_slot(const ft_wires *w, int edge, int64_t index)
 {
     const ft_edge *e = &w->edges[edge];
-    if (w->is_received && w->is_received[edge]) return w->received[edge] > index - e->slots;
+    if (w->is_received && w->is_received[edge])
+        return has_copied(w, w->received, edge, e->to, index, e->slots);
     const ft_stage_share *s = &w->shares->of[e->to];
     if (s->n == 1) return w->done[ft_spot_of(s->first, e->to_kind)] > index - e->slots;
     if (!ft_action_per_micro(e->to_kind)) return has_done(w, e->to, e->to_kind, index - e->slots);
@@ -230,7 +244,7 @@ static int64_t items_end(const ft_wires *w, const ft_meeting *m)
 static bool is_filled(const ft_wires *w, int edge, int64_t index)
 {
     const ft_edge *e = &w->edges[edge];
-    if (w->is_sent && w->is_sent[edge]) return w->sent[edge] > index;
+    if (w->is_sent && w->is_sent[edge]) return has_copied(w, w->sent, edge, e->from, index, 0);
     return has_done(w, e->from, e->from_kind, index);
 }
 
@@ -256,8 +270,9 @@ ft_stop ft_wires_blocking(const ft_wires *w, const ft_meeting *m)
     for (int i = w->in_first[spot]; i < w->in_first[spot + 1]; i++)
         for (int64_t k = m->index; k < end; k++) {
             int e = w->in[i];
-            bool there =
-                w->is_received && w->is_received[e] ? w->received[e] > k : is_filled(w, e, k);
+            bool there = w->is_received && w->is_received[e]
+                             ? has_copied(w, w->received, e, m->stage, k, 0)
+                             : is_filled(w, e, k);
             if (!there) return (ft_stop){FT_STOP_UNFILLED, e};
         }
     for (int i = w->out_first[spot]; i < w->out_first[spot + 1]; i++) {
@@ -343,7 +358,8 @@ static void release(ft_wires *w, int edge, const ft_meeting *m, int64_t end_ns, 
 void ft_wires_complete(ft_wires *w, const ft_meeting *m, int64_t end_ns, int64_t event)
 {
     if (ft_action_item(m->kind) == FT_ITEM_EDGE) {
-        (m->kind == FT_ACT_SEND ? w->sent : w->received)[m->item]++;
+        int64_t counted = (int64_t)m->item * w->most_replicas + m->replica;
+        (m->kind == FT_ACT_SEND ? w->sent : w->received)[counted]++;
         if (w->transfer_ns && m->kind == FT_ACT_RECEIVE) release(w, m->item, m, end_ns, event);
         return;
     }

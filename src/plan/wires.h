@@ -47,14 +47,15 @@ typedef struct ft_wires {
     int *wake_first, *wake; /* by stage and kind: devices that may go on behind it, each once */
     bool *is_grouped;       /* by stage: replicas whose sum is made behind their R */
     bool *is_sent, *is_received; /* by edge: S or V of the plan do it; NULL: of no edge */
-    int64_t *sent, *received;
-    int64_t *transfer_ns; /* by edge; NULL without times, and all below too */
-    ft_ring *rings;       /* by edge: of its first receiver; the others' lie behind it */
-    int64_t *arrival_ns;  /* ring by receiver's index: when the item is there */
-    int64_t *release_ns;  /* likewise: when the slot was free again */
-    int64_t *maker;       /* likewise: event that arrival_ns comes from */
-    int64_t *user;        /* likewise: event that release_ns comes from */
-    int64_t *group_ns;    /* by stage: when the replicas' last sum was there */
+    int64_t *sent, *received;    /* by edge and replica of its maker, or user: done */
+    int most_replicas;           /* of a stage */
+    int64_t *transfer_ns;        /* by edge; NULL without times, and all below too */
+    ft_ring *rings;              /* by edge: of its first receiver; the others' lie behind it */
+    int64_t *arrival_ns;         /* ring by receiver's index: when the item is there */
+    int64_t *release_ns;         /* likewise: when the slot was free again */
+    int64_t *maker;              /* likewise: event that arrival_ns comes from */
+    int64_t *user;               /* likewise: event that release_ns comes from */
+    int64_t *group_ns;           /* by stage: when the replicas' last sum was there */
     int64_t *group_event;
 } ft_wires;
 

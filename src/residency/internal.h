@@ -59,7 +59,10 @@ typedef struct planner {
     int64_t least;             /* the most of these */
     stay *stays;
     int64_t n_stays;
-    int64_t used; /* bytes of open stays */
+    int64_t used;                /* bytes of open stays */
+    int *first_into, *next_into; /* by stage, then by edge: those that pass through host memory, to
+                                    the stage; -1: no more */
+    int *first_out, *next_out;   /* likewise from it */
 } planner;
 
 /* stays.c: the device's list and items; *all gets the bytes of these. */
@@ -72,6 +75,11 @@ ft_status residency_find_stays(planner *p, ft_error *err);
 ft_status residency_put_off(planner *p, ft_error *err);
 /* Loads move forward, where there is room. */
 ft_status residency_hoist(planner *p, ft_error *err);
+
+/* passes.c: edges through host memory; *n gets how many S and V they are. */
+ft_status residency_find_passes(planner *p, int64_t *n, ft_error *err);
+/* S of what the action at `at` makes, or V of what it reads; returns how many. */
+int residency_write_passes(const planner *p, int64_t at, bool sends, ft_action *to);
 
 /* moves.c: the list with its moves. */
 ft_status residency_write(planner *p, ft_action_list *out, ft_error *err);

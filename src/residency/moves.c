@@ -82,12 +82,16 @@ ft_status residency_write(planner *p, ft_action_list *out, ft_error *err)
     FT_TRY(label(p, err));
     FT_TRY(index_stays(p, &begins, false, err));
     FT_TRY(index_stays(p, &ends, true, err));
-    ft_action *to = ft_arena_array(p->arena, p->n + 2 * p->n_stays + 1, sizeof *to);
+    int64_t passes;
+    FT_TRY(residency_find_passes(p, &passes, err));
+    ft_action *to = ft_arena_array(p->arena, p->n + 2 * p->n_stays + passes + 1, sizeof *to);
     if (!to) return no_memory(err);
     for (int64_t at = 0; at < p->n; at++) {
+        n += residency_write_passes(p, at, false, to + n);
         n += write_begins(p, &begins, at, FT_ACT_SWAP_IN, to + n);
         n += write_begins(p, &begins, at, FT_ACT_MAKE, to + n); /* of what the loads bring */
         to[n++] = p->list[at];
+        n += residency_write_passes(p, at, true, to + n);
         for (int64_t k = ends.first[at]; k < ends.first[at + 1]; k++) {
             const stay *s = &p->stays[ends.numbers[k]];
             if (s->leaving == LEAVES_DEAD) continue;
@@ -141,23 +145,32 @@ static void note(ft_volume *v, const item *i, ft_action_kind kind)
                                 : &v->drops) += 1;
 }
 
+/* What a stage leaves another of the device, through host memory. */
+static void note_pass(ft_volume *v, int64_t bytes, ft_stream stream)
+{
+    (stream == FT_STREAM_OUT ? v->out : v->in)[FT_MEMORY_BUFFERS] += bytes;
+}
+
 static void add_times(int64_t *to, int64_t by, int64_t times)
 {
     *to += by * times;
 }
 
 /* What is copied by a device's list that is executed so often. */
-static bool add_list(ft_volume *v, const ft_seating *seating, int device,
+static bool add_list(ft_volume *v, const ft_plan *plan, const ft_seating *seating, int device,
                      const ft_action_list *list, int64_t times,
                      const int64_t (*bytes)[FT_MEMORY_CLASSES])
 {
     ft_volume once = {.loads = 0};
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
-        if (ft_action_item(a->kind) != FT_ITEM_CLASS) continue;
         int seat = ft_seat_of(seating, a->stage, device);
-        const item moved = {.class = a->item, .bytes = bytes[seat][a->item]};
-        note(&once, &moved, a->kind);
+        if (ft_action_item(a->kind) == FT_ITEM_CLASS) {
+            const item moved = {.class = a->item, .bytes = bytes[seat][a->item]};
+            note(&once, &moved, a->kind);
+        } else if (ft_action_item(a->kind) == FT_ITEM_EDGE &&
+                   ft_edge_stays(plan, &plan->edges[a->item]))
+            note_pass(&once, plan->edges[a->item].bytes, ft_action_stream(a->kind));
     }
     for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
         add_times(&v->in[c], once.in[c], times);
@@ -167,7 +180,7 @@ static bool add_list(ft_volume *v, const ft_seating *seating, int device,
     add_times(&v->saves, once.saves, times);
     add_times(&v->drops, once.drops, times);
     add_times(&v->makes, once.makes, times);
-    return once.loads + once.saves + once.drops > 0;
+    return once.loads + once.saves + once.drops + once.in[FT_MEMORY_BUFFERS] > 0;
 }
 
 bool ft_plan_volumes(const ft_plan *plan, const ft_seating *seating,
@@ -177,9 +190,9 @@ bool ft_plan_volumes(const ft_plan *plan, const ft_seating *seating,
     for (int d = 0; d < plan->n_devices; d++) {
         const ft_device_plan *lists = &plan->devices[d];
         volumes[d] = (ft_volume){.loads = 0};
-        any |= add_list(&volumes[d], seating, d, &lists->warmup, 1, bytes);
-        any |= add_list(&volumes[d], seating, d, &lists->body, plan->body_repeats, bytes);
-        any |= add_list(&volumes[d], seating, d, &lists->drain, 1, bytes);
+        any |= add_list(&volumes[d], plan, seating, d, &lists->warmup, 1, bytes);
+        any |= add_list(&volumes[d], plan, seating, d, &lists->body, plan->body_repeats, bytes);
+        any |= add_list(&volumes[d], plan, seating, d, &lists->drain, 1, bytes);
     }
     return any;
 }

@@ -10,10 +10,11 @@
 
 /* When something leaves a device that has room for it. */
 typedef enum {
-    FT_SCOPE_PLAN,  /* never */
-    FT_SCOPE_GROUP, /* when a task has ended: those of the request; without any, actions of one kind
-                       of one stage that stand one behind the other, with the reduce and the update
-                       behind backwards */
+    FT_SCOPE_PLAN,   /* never */
+    FT_SCOPE_GROUP,  /* when a task has ended, with what it makes for other tasks of the device:
+                        tasks  of the request; without any, actions of one kind of one stage that
+                        stand one  behind the other, with the reduce and the update behind backwards
+                      */
     FT_SCOPE_ACTION, /* when an action has ended, or a reduce and the update behind it */
 } ft_residency_scope;
 
@@ -41,7 +42,7 @@ typedef struct ft_residency {
                              are needed, and never saved or loaded; NULL: none are */
 } ft_residency;
 
-/* What is copied in the leg, by class. */
+/* What is copied in the leg, by class; buffers: what passes through host memory. */
 typedef struct ft_volume {
     int64_t in[FT_MEMORY_CLASSES], out[FT_MEMORY_CLASSES]; /* bytes */
     int64_t loads, saves, drops, makes;

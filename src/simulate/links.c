@@ -81,6 +81,7 @@ void simulation_send(simulation *s, const ft_meeting *m, int64_t event)
 
 static int64_t swapped_bytes(const simulation *s, const ft_meeting *m)
 {
+    if (ft_action_item(m->kind) == FT_ITEM_EDGE) return s->plan->edges[m->item].bytes;
     return s->options->swap_bytes[s->shares.of[m->stage].first + m->replica][m->item];
 }
 
@@ -93,7 +94,7 @@ static int64_t swap(simulation *s, const ft_meeting *m, int device, int64_t even
         double ns = rate ? rate[device] * (double)swapped_bytes(s, m) : 0;
         return s->now + (int64_t)(ns + .5);
     }
-    bool out = m->kind == FT_ACT_SWAP_OUT;
+    bool out = ft_action_stream(m->kind) == FT_STREAM_OUT;
     int home = machine->home[device];
     const ft_way *w = ft_roads_way(&s->roads, out ? device : home, out ? home : device);
     int64_t start, bytes = swapped_bytes(s, m);
@@ -110,11 +111,12 @@ static int64_t swap(simulation *s, const ft_meeting *m, int device, int64_t even
 
 int64_t simulation_copy(simulation *s, const ft_meeting *m, int device, int64_t event)
 {
-    if (m->kind == FT_ACT_RECEIVE) return s->now;
-    if (m->kind != FT_ACT_SEND) return swap(s, m, device, event);
+    if (ft_action_item(m->kind) == FT_ITEM_CLASS) return swap(s, m, device, event);
     const ft_edge *e = &s->plan->edges[m->item];
+    bool stays = ft_edge_stays(s->plan, e); /* through host memory */
+    if (m->kind == FT_ACT_RECEIVE) return stays ? swap(s, m, device, event) : s->now;
     int to = s->shares.seat_device[s->shares.of[e->to].first];
-    int64_t there = pass(s, m->item, device, to, event);
+    int64_t there = stays ? swap(s, m, device, event) : pass(s, m->item, device, to, event);
     ft_wires_arrive(s->wires, m->item, m->index, there, event);
     return there;
 }

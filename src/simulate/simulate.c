@@ -36,9 +36,9 @@ int64_t simulation_delay(const simulation *s, int64_t event)
     return (int64_t)(number % ((uint64_t)s->options->delay_ns + 1));
 }
 
-static int item_class(const ft_action *a)
+static int item_of(const ft_action *a, ft_item_kind kind)
 {
-    return ft_action_item(a->kind) == FT_ITEM_CLASS ? a->item : 0;
+    return ft_action_item(a->kind) == kind ? a->item : 0;
 }
 
 int64_t simulation_event(simulation *s, int device, const ft_action *a, int64_t start,
@@ -55,7 +55,8 @@ int64_t simulation_event(simulation *s, int device, const ft_action *a, int64_t 
                                              .stage = a->stage,
                                              .lag = a->lag,
                                              .kind = a->kind,
-                                             .class = (uint8_t)item_class(a)};
+                                             .class = (uint8_t)item_of(a, FT_ITEM_CLASS),
+                                             .edge = item_of(a, FT_ITEM_EDGE)};
     s->timeline->cause[number] = cause;
     s->last[line] = number;
     return number;

@@ -67,7 +67,7 @@ static ft_status hand_out(ft_run *run, pool *p, int64_t index, int64_t bytes, ft
     int64_t free = 0, slot = index % p->n;
     if (!atomic_compare_exchange_strong(&p->holders[slot], &free, index + 1))
         return report(p, index, "handed out to", free, err);
-    p->bytes[slot] = ft_place_bytes(bytes);
+    p->bytes[slot] = p->at_home ? 0 : ft_place_bytes(bytes);
     if (p->moves)
         ledger_unit(&run->workers[p->device], p->class, p->bytes[slot]);
     else
@@ -172,6 +172,7 @@ ft_status ledger_new(ft_run *run, ft_error *err)
                                 .number = b->cargoes[e].edge,
                                 .device = row->device,
                                 .class = FT_MEMORY_BUFFERS,
+                                .at_home = row->at_home,
                                 .n = row->n};
             FT_TRY(pool_new(&run->edges[e].rows[r].slots, arena, &about, err));
         }

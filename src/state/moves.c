@@ -219,7 +219,7 @@ static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_
     bool copied = at.row == FT_ROW_MADE || c->rows[FT_ROW_USED].n;    /* out of it */
     ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_SLOT;
     if (index >= n && empty) FT_TRY(wait_for(w, stream, empty, what, c->edge, err));
-    if (c->slot_bytes)
+    if (c->slot_bytes && !c->rows[at.row].at_home)
         w->executor->driver->occupy(stream, row_place(w->run, at, a), ft_place_room(c->slot_bytes));
     return FT_OK;
 }
@@ -279,7 +279,8 @@ ft_status end_edges(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
         row_state *row = slots_row(run, at);
         int64_t index = ft_blueprint_slot_index(b, at.edge, a);
-        int64_t bytes = ft_place_room(b->cargoes[at.edge].slot_bytes);
+        const ft_cargo *c = &b->cargoes[at.edge];
+        int64_t bytes = c->rows[at.row].at_home ? 0 : ft_place_room(c->slot_bytes);
         if (bytes) w->executor->driver->vacate(stream, row_place(run, at, a), bytes);
         FT_TRY(record_on(stream, row->empty[index % row->slots.n], err));
         if (run->world) FT_TRY(pass_credit(run, at, row->empty[index % row->slots.n], err));
@@ -305,12 +306,13 @@ ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    const ft_cargo *c = &b->cargoes[a->item];
     int bucket = run->batches[a->batch % b->batch_slots].bucket;
     ft_row_end from, to;
     ft_blueprint_takes(b, a, 0, &from);
     ft_blueprint_fills(b, a, 0, &to);
+    const ft_cargo *c = &b->cargoes[to.edge];
     if (!c->bytes[bucket]) return FT_OK;
+    if (c->rows[FT_ROW_EDGE].at_home) w->carried = c->load[bucket];
     FT_TRY(clock_begins(w, a, err));
     FT_TRY(copy_on(stream_of(w, a), at_device(run, c->rows[to.row].device, row_place(run, to, a)),
                    at_device(run, c->rows[from.row].device, row_place(run, from, a)),

@@ -89,7 +89,7 @@ static void visit_buffers(const walk *w)
             const ft_row *row = &b->cargoes[e].rows[r];
             guard.seat = r == FT_ROW_MADE ? b->edges[e].from : b->edges[e].to;
             guard.device = row->device;
-            if (r == FT_ROW_EDGE && b->cargoes[e].slots_of != e) continue;
+            if (row->at_home || (r == FT_ROW_EDGE && b->cargoes[e].slots_of != e)) continue;
             visit_slots(w, guard, row->base, b->cargoes[e].slot_bytes, row->n);
         }
     for (int i = 0; i < b->n_outputs; i++) {

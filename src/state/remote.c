@@ -239,11 +239,13 @@ static void arrived(void *user, int from, int tag, int64_t bytes)
 
 /* -- a run, a leg ------------------------------------------------------------------------------ */
 
-/* Slots of the sender, and where a receiver keeps notes. */
+/* Slots of the sender, and where a receiver keeps notes; slots in host memory. */
 static int64_t box_bytes(const ft_run *run, int e)
 {
-    if (run->edges[e].peer < 0 || (!sends(run, e) && !is_note(run, e))) return 0;
-    return ft_memory_round(run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n * slot_bytes(run, e));
+    const ft_row *row = &run->blueprint->cargoes[e].rows[FT_ROW_EDGE];
+    bool here = run->edges[e].peer >= 0 ? sends(run, e) || is_note(run, e)
+                                        : row->at_home && is_here(run, row->device);
+    return here ? ft_memory_round(row->n * slot_bytes(run, e)) : 0;
 }
 
 /* All boxes in one piece of host memory. */

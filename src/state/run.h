@@ -19,7 +19,8 @@ typedef struct pool {
     int number;       /* of the stage or edge of the plan; -1: of none */
     int device;
     ft_memory_class class;
-    bool moves; /* what is in them has no slot in the block, but comes and goes */
+    bool moves;   /* what is in them has no slot in the block, but comes and goes */
+    bool at_home; /* they are no device's */
     int n;
     _Atomic int64_t *holders; /* by slot: number of what is in it, and one more; 0: nothing */
     int64_t *bytes;           /* by slot: what was handed out */

@@ -26,9 +26,15 @@ int64_t timeline_moved_bytes(const ft_holdings *h, int device, int stage, int cl
     return 0;
 }
 
+bool timeline_passes_home(const ft_plan *plan, const ft_event *e)
+{
+    return ft_action_item(e->kind) == FT_ITEM_EDGE && ft_edge_stays(plan, &plan->edges[e->edge]);
+}
+
 int64_t timeline_copied_bytes(const ft_timeline *t, const ft_holdings *h, const ft_event *e)
 {
     bool is_counted = !t->cause && ft_action_stream(e->kind) != FT_STREAM_COMPUTE;
+    if (!is_counted && timeline_passes_home(h->plan, e)) return h->plan->edges[e->edge].bytes;
     return is_counted ? e->bytes : timeline_moved_bytes(h, e->device, e->stage, e->class);
 }
 

@@ -180,8 +180,9 @@ static void add_copies(const ft_timeline *t, int device, ft_stream stream, const
     bool more = next_gap(&g);
     for (int64_t i = s.first; i < s.last; i++) {
         const ft_event *e = &t->events[i];
-        if (ft_action_item(e->kind) != FT_ITEM_CLASS) continue;
-        ft_copy_sum *sum = &by_class[e->class];
+        bool passes = timeline_passes_home(h->plan, e);
+        if (ft_action_item(e->kind) != FT_ITEM_CLASS && !passes) continue;
+        ft_copy_sum *sum = &by_class[passes ? FT_MEMORY_BUFFERS : e->class];
         int64_t bytes = timeline_copied_bytes(t, h, e);
         *(stream == FT_STREAM_IN ? &sum->bytes_in : &sum->bytes_out) += bytes;
         sum->ns += e->end_ns - e->start_ns;
@@ -210,7 +211,7 @@ void ft_timeline_sent(const ft_timeline *t, const ft_plan *plan, int device,
     int64_t last = first_of(t, device + 1, 0);
     for (int64_t i = first_of(t, device, 0); i < last; i++) {
         const ft_event *e = &t->events[i];
-        if (ft_action_item(e->kind) == FT_ITEM_CLASS) continue;
+        if (ft_action_item(e->kind) == FT_ITEM_CLASS || timeline_passes_home(plan, e)) continue;
         by_kind[e->kind == FT_ACT_SEND ? plan->edges[e->edge].from_kind : e->kind] += e->bytes;
     }
 }

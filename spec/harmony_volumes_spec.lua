@@ -1,0 +1,174 @@
+--- The table of Harmony's volumes: what four systems move, counted, planned and executed.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local ft = require("ftpipe")
+local pipeline = require("spec.support.pipeline")
+local traffic = require("spec.support.traffic")
+local with = require("ftpipe.base.copy")
+
+-- Where stages begin, by how many there are: residuals of one width pass between them.
+local CUTS = {
+   [2] = { "encoder/block.1/ff" },
+   [4] = { "encoder/block.0/ff", "encoder/block.1/ff", "encoder/block.2/ff" },
+}
+
+--- By stage, of R: its device, or devices.
+local places = {}
+
+function places.everywhere(R, N)
+   local all, list = {}, {}
+   for d = 1, N do all[d] = d end
+   for s = 1, R do list[s] = all end
+   return list
+end
+
+function places.in_turn(R, N)
+   local list = {}
+   for s = 1, R do list[s] = (s - 1) % N + 1 end
+   return list
+end
+
+function places.together(R, N)
+   local list = {}
+   for s = 1, R do list[s] = math.floor((s - 1) * N / R) + 1 end
+   return list
+end
+
+-- Of ft.swap.volumes a name and what is written back; --schedule, --swap, and where stages are.
+local systems = {
+   { "dp", "always", "data-parallel", "lms", "everywhere" },
+   { "dp", "dirty", "data-parallel", "clean", "everywhere" },
+   { "harmony-dp", "always", "harmony-dp", "task", "everywhere" },
+   { "pp", "always", "1f1b", "lms", "together" },
+   { "pp", "dirty", "gpipe", "clean", "together" },
+   { "harmony-pp", "always", "harmony-pp", "task", "in_turn" },
+}
+
+local base = {
+   family = "bert", batch = 1, steps = 1, update = "device", longest = true, trace = true,
+}
+
+--- A run of R stages, one for each layer, on N devices.
+local function train(R, N, M, system)
+   local o = with(base, { batch = M, micro_batches = M })
+   local cut = pipeline.plan(with(o, { partition = CUTS[R], stages = R })).partition.stage
+   local run
+   files.in_directory(function(dir)
+      local path = dir .. "/plan.txt"
+      core.sys.write_file(path, pipeline.partition_text(cut, places[system[5]](R, N), N))
+      run = pipeline.train(with(o, {
+         partition = path, devices = "cpu:" .. N, schedule = system[3], swap = system[4],
+      }))
+   end)
+   return run
+end
+
+--- Bytes of a class that all devices copy in and out, as planned.
+local function bytes_of(plan, class)
+   local bytes = 0
+   for _, volume in ipairs(plan.volumes) do
+      bytes = bytes + volume.bytes_in[class] + volume.bytes_out[class]
+   end
+   return bytes
+end
+
+--- How often each class is loaded and saved in a plan's text, and values that pass forward, Y, and
+-- back, dX, through host memory; actions by letter.
+local function moves_of(text)
+   local counts, letters, kinds = {}, { L = 0, O = 0, D = 0, S = 0, V = 0 }, {}
+   for kind in text:gmatch("\nedge (%u)") do kinds[#kinds + 1] = kind == "F" and "Y" or "dX" end
+   for letter, first, last, item in
+      text:gmatch(" ([LODSV])%d+%.%d+%.(%d+)%-?(%d*):(%w+)") do
+      local n = last == "" and 1 or last - first + 1
+      local key = kinds[(tonumber(item) or -1) + 1] or item
+      letters[letter] = letters[letter] + n
+      if letter ~= "D" then counts[key] = (counts[key] or 0) + n end
+   end
+   return counts, letters
+end
+
+--- Actions that a run has executed, by letter.
+local function executed(run)
+   local letters = { L = 0, O = 0, D = 0, S = 0, V = 0 }
+   for letter in run.timeline.trace:gmatch("\"name\":%s*\"([LODSV]) stage") do
+      letters[letter] = letters[letter] + 1
+   end
+   return letters
+end
+
+--- Bytes of the hidden states of a micro-batch, which pass between stages.
+local function hidden_bytes(plan)
+   local o = plan.options
+   return 4 * o.batch / o.micro_batches * o.buckets[#o.buckets] * o.model.raw.hidden_size
+end
+
+--- Bytes of all parameters.
+local function parameter_bytes(plan)
+   local bytes = 0
+   for _, param in ipairs(plan.graphs[1]:params()) do
+      local count = 4
+      for _, n in ipairs(param.dims) do count = count * n end
+      bytes = bytes + count
+   end
+   return bytes
+end
+
+describe("Harmony's table of volumes", function()
+   for _, system in ipairs(systems) do
+      local name, write_back, schedule, swap = unpack(system)
+      local parallel = system[5] == "everywhere"
+      --- Times that one layer's tensor of each class moves, of all R layers.
+      local function counts_of(R, N, M)
+         return ft.swap.volumes(name, {
+            devices = N, micro_batches = M, layers = R, write_back = write_back,
+         })
+      end
+
+      local function check(R, N, M, once)
+         local run, table_ = train(R, N, M, system), counts_of(R, N, M)
+         local one = counts_of(R, 1, 1)
+         local moves, letters = moves_of(run.plan:text())
+         for class, key in pairs { weights = "W", gradients = "dW", activations = "X" } do
+            assert.equal(table_[key], moves[class] or 0, key)
+            local model = one[key] > 0 and R * bytes_of(once, class) / one[key] or 0
+            assert.equal(table_[key] * model / R, bytes_of(run.plan, class), key)
+         end
+         -- a replica has the optimizer's state of the part of the weights that it updates
+         assert.equal(table_.K, moves.optimizer)
+         assert.equal(table_.Y, moves.Y or 0)
+         assert.equal(table_.dX, moves.dX or 0)
+         local hidden = hidden_bytes(run.plan)
+         assert.equal((table_.Y + table_.dX) * hidden, bytes_of(run.plan, "buffers"))
+         assert.equal(table_["send Y"] * hidden, traffic.sent(run, "forward"))
+         assert.equal(table_["send dX"] * hidden, traffic.sent(run, "backward"))
+         -- of replicas what a ring would: gradients, then weights
+         local summed = (parallel and N - 1 or 0) * parameter_bytes(run.plan)
+         assert.equal(summed, traffic.sent(run, "exchange"))
+         assert.equal(summed, traffic.sent(run, "update"))
+         assert.same(letters, executed(run)) -- what was planned
+         traffic.assert_copied(run)
+         traffic.assert_sent(run)
+         local judge = pipeline.train(with(base, {
+            batch = M, micro_batches = M, devices = parallel and "cpu:" .. N or "cpu:1",
+            schedule = parallel and "data-parallel" or "sequential", stages = 1,
+         }))
+         assert.same(judge.losses, run.losses)
+         assert.same(judge.params, run.params)
+         for d, planned in ipairs(run.plan.memory) do
+            assert.is_true(run.measured[d].total <= planned.total)
+         end
+      end
+
+      it(("is executed: %s, --swap %s"):format(schedule, swap), function()
+         for R in pairs(CUTS) do
+            local once = train(R, 1, 1, system).plan
+            for _, N in ipairs { 1, 2, 4 } do
+               for _, M in ipairs(parallel and { N, 3 * N } or { 1, 2, 3 }) do
+                  if R % N == 0 then check(R, N, M, once) end
+               end
+            end
+         end
+      end)
+   end
+end)
