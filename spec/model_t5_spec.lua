@@ -427,3 +427,41 @@ describe("greedy decoding", function()
       assert.same({ 3, 2 }, { step, last }) -- positions count from 0
    end)
 end)
+
+--- Names of the parameters of a graph whose gradients are not all zero, of one step on inputs of a
+-- batch.
+local function moved(graph, batch)
+   local params, inputs, names = {}, {}, {}
+   for i, param in ipairs(graph:params()) do
+      params[i] = core.tensor.zeros(param.dims):fill_normal(7, 0.4, i)
+   end
+   for i, input in ipairs(graph:inputs()) do inputs[i] = batch[input.name] end
+   local program = core.program.new(graph, { grads = true })
+   program:run(params, inputs)
+   for i, param in ipairs(graph:params()) do
+      local stats = program:grad(i):stats()
+      if stats.max ~= 0 or stats.min ~= 0 then names[#names + 1] = param.name end
+   end
+   return names
+end
+
+describe("attention to one key", function()
+   local function ints(rows) return core.tensor.from_table(rows, "i32") end
+   local batch = {
+      input_ids = ints { { 5, 0, 0 }, { 9, 0, 0 } }, mask = ints { { 1, 0, 0 }, { 1, 0, 0 } },
+      decoder_ids = ints { { 0 }, { 0 } }, labels = ints { { 7 }, { 30 } },
+      loss_weight = core.tensor.from_table { 0.5 },
+   }
+
+   it("has no gradient of its scores, not what rounding leaves", function()
+      for _, dropout in ipairs { 0, 0.1 } do
+         local names = moved(t5.training(t5.config(raw_config()),
+            { batch = 2, source = 3, target = 1, dropout = dropout }), batch)
+         assert.is_true(#names > 20)
+         for _, name in ipairs(names) do
+            assert.is_nil(name:match("%.[qk]%.weight$") or name:match("relative_attention_bias"),
+               name)
+         end
+      end
+   end)
+end)

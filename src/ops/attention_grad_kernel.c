@@ -33,6 +33,19 @@ static void backward_begin(const ft_attention_head *head)
     if (head->line) memset(ft_attention_share(head, at->line_grad), 0, (size_t)at->line * 4);
 }
 
+/* A query that sees one key gives y = v, or what dropout makes of it, whatever the score: dy.y is
+ * then dy.v in the product's rounding, so that nothing is left of the score's gradient. */
+static void only_key(const block *b, int64_t r, const ft_attention_row *row,
+                     ft_attention_row_grad *grad, float dy_v)
+{
+    const ft_attention_job *job = b->head->job;
+    const float *y = job->y_in + b->y_at + r * b->head->y_step, *v = job->v + b->head->first_k;
+    float factor = row->bits && !(row->bits[0] & 1) ? 0.0f : grad->keep_scale;
+    for (int64_t d = 0; d < job->a.D; d++)
+        if (y[d] != v[d] * factor) return;
+    grad->delta = dy_v * factor;
+}
+
 /* Scores of the block against keys j ... j + n, and dy.v, into gradients of scores and kept
  * probabilities; keys that a query does not see have zeros. */
 static void finish_rows(const block *b, int64_t j, int64_t n, float *scores, float *grads)
@@ -50,6 +63,7 @@ static void finish_rows(const block *b, int64_t j, int64_t n, float *scores, flo
         ft_attention_row row = ft_attention_row_of(head, i, r, j);
         grad.lse = b->lse[r];
         grad.delta = b->deltas[r];
+        if (j + keys == 1) only_key(b, r, &row, &grad, dp[0]);
         if (head->line) grad.bias_grad = line + a->Tq - 1 - i + j;
         job->simd->attention->grads(s, dp, &row, &grad, keys);
         memset(s + keys, 0, (size_t)(n - keys) * sizeof *s);
