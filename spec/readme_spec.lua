@@ -53,6 +53,15 @@ describe("README.md, CONTRIBUTING.md and doc/", function()
       end)
    end)
 
+   it("say what every letter of an action is", function()
+      local n = 0
+      for letter in core.sys.read_file("src/plan/plan.h"):gmatch("X%(%u[%u_]*, '(%u)', ") do
+         assert.is_truthy(texts["doc/plans.md"]:find("\n| [^|]*`" .. letter .. "`[^|]* | "), letter)
+         n = n + 1
+      end
+      assert.is_true(n > 15)
+   end)
+
    it("lead to every page of doc/", function()
       for name in pairs(texts) do
          assert.is_truthy(name == "README.md" or texts["README.md"]:find(name, 1, true), name)
