@@ -26,6 +26,9 @@ local CASES = {
    { "BERT-large 384", "bert-large", 24, 1, 384, 4, "adamw", 28 },
 }
 
+-- Operators that round what they read to 16 bits on the way to their products.
+local ROUNDS_ITSELF = { attention = true, attention_grad = true }
+
 local cards = {}
 for _, card in ipairs(core.engine.cards()) do cards[card.name] = card end
 
@@ -43,8 +46,7 @@ end
 local function seconds_of(node, params, card)
    local rate = node.numbers == "f32" and card.flops_per_s or card[node.numbers .. "_flops_per_s"]
    local bytes, rounded = node.bytes, 0
-   local itself = node.op:find("^attention") -- rounds what it reads on the way to products
-   if not itself and (node.numbers == "bf16" or node.numbers == "f16") then
+   if not ROUNDS_ITSELF[node.op] and (node.numbers == "bf16" or node.numbers == "f16") then
       local weights = weight_bytes(node, params)
       local others = node.reads - weights
       rounded = others + others / 2
