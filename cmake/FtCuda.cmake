@@ -1,7 +1,8 @@
 # The kernels of kernels/*.cu: for the emulation of the tests, always; for cards, where nvcc is there.
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu)
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.h
-     ${CMAKE_SOURCE_DIR}/src/cuda/*args.h ${CMAKE_SOURCE_DIR}/src/cuda/kernels.h)
+     ${CMAKE_SOURCE_DIR}/src/cuda/*args.h ${CMAKE_SOURCE_DIR}/src/cuda/kernels.h
+     ${CMAKE_SOURCE_DIR}/src/optim/element.h ${CMAKE_SOURCE_DIR}/src/optim/step.h)
 
 # What tests link to have cards on the host: the driver "emu".
 add_library(ft_emulated OBJECT ${cuda_kernels} ${CMAKE_SOURCE_DIR}/test/emulation/emulate.cpp

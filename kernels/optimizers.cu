@@ -1,14 +1,8 @@
 /* kernels/optimizers.cu - what a step does to the parameters (optim/ has the formulas). */
 #include "kernel.h"
 
-FT_INLINE void adamw_element(const ft_adamw_step &s, float grad, float *p, float *m, float *v)
-{
-    float g = grad * s.grad_scale, old = *m;
-    *m = s.beta1 * old + s.rest1 * g;
-    *v = s.beta2 * *v + s.rest2 * g * g;
-    float way = s.ahead != 0.0f ? *m + s.ahead * (*m - s.before * old) : *m;
-    *p = *p * s.keep - s.size * way / (sqrtf(*v) * s.root + s.eps);
-}
+#define FT_ELEMENT FT_INLINE
+#include "optim/element.h"
 
 /* A thread has four numbers that follow each other: 16 bytes at a time, where they are aligned. */
 FT_KERNEL(adamw)
@@ -19,26 +13,20 @@ FT_KERNEL(adamw)
     if (end == i + 4 && ft_aligned(x.p) && ft_aligned(x.m) && ft_aligned(x.v) && ft_aligned(x.g)) {
         ft_four g = ft_get(x.g + i), p = ft_get(x.p + i), m = ft_get(x.m + i), v = ft_get(x.v + i);
         FT_UNROLL
-        for (int k = 0; k < 4; k++) adamw_element(x.step, g.x[k], &p.x[k], &m.x[k], &v.x[k]);
+        for (int k = 0; k < 4; k++) ft_adamw_element(&x.step, g.x[k], &p.x[k], &m.x[k], &v.x[k]);
         ft_put(x.p + i, p);
         ft_put(x.m + i, m);
         ft_put(x.v + i, v);
         return;
     }
-    for (; i < end; i++) adamw_element(x.step, x.g[i], &x.p[i], &x.m[i], &x.v[i]);
+    for (; i < end; i++) ft_adamw_element(&x.step, x.g[i], &x.p[i], &x.m[i], &x.v[i]);
 }
 
 FT_KERNEL(sgd)
 {
     unsigned block;
     const ft_sgd_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
-    FT_EACH_OF(i, block, x.n)
-    {
-        float old = x.m[i];
-        float m = x.momentum * old + x.g[i] * x.grad_scale + x.decay * x.p[i];
-        x.m[i] = m;
-        x.p[i] -= x.rate * (m + x.ahead * (m - old));
-    }
+    FT_EACH_OF(i, block, x.n) ft_sgd_element(&x.step, x.g[i], &x.p[i], &x.m[i]);
 }
 
 FT_KERNEL(predict)

@@ -3,7 +3,7 @@
 #define FT_CUDA_OPTIM_ARGS_H
 
 #include "cuda/kernels.h"
-#include "optim/adamw.h"
+#include "optim/step.h"
 
 /* A launch over several tensors: the blocks of tensor t are first[t] to first[t + 1]. */
 enum { FT_CUDA_TENSORS = 24 };
@@ -60,7 +60,7 @@ typedef struct ft_sgd_tensor {
     float *p, *m;
     const float *g;
     int64_t n;
-    float grad_scale, momentum, decay, rate, ahead;
+    ft_sgd_step step;
 } ft_sgd_tensor;
 
 typedef struct ft_sgd_args {

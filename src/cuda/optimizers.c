@@ -56,18 +56,13 @@ static ft_status launch_adamw(ft_device_stream *stream, group *g, ft_error *err)
 
 static bool put_sgd(group *g, const ft_update *u, const ft_state_part *parts)
 {
-    enum { MOMENTUM, WEIGHT_DECAY };
     ft_sgd_args *a = &g->args.sgd;
     int64_t n = ft_shape_count(&u->spec->shape);
     a->of[a->blocks.n] = (ft_sgd_tensor){.p = u->param,
                                          .m = ft_cuda_part_of(u->state, &parts[0]),
                                          .g = u->grad,
                                          .n = n,
-                                         .grad_scale = u->grad_scale,
-                                         .momentum = (float)u->hypers[MOMENTUM],
-                                         .decay = (float)u->hypers[WEIGHT_DECAY],
-                                         .rate = (float)u->rate,
-                                         .ahead = (float)u->ahead};
+                                         .step = ft_sgd_step_of(u)};
     add_blocks(&a->blocks, ft_blocks_of(n, FT_CUDA_EACH));
     return true;
 }

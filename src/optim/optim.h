@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "device/driver.h"
-#include "optim/adamw.h"
+#include "optim/step.h"
 #include "tensor/tensor.h"
 
 enum { FT_MAX_HYPERS = 8 };
@@ -127,8 +127,9 @@ bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64
 
 /* -- on other devices than the CPU ------------------------------------------------------------- */
 
-/* The numbers of an update by the row `adamw`. */
+/* The numbers of an update by the rows `adamw` and `sgd`. */
 ft_adamw_step ft_adamw_step_of(const ft_update *update);
+ft_sgd_step ft_sgd_step_of(const ft_update *update);
 
 /* What a tensor holds: its sum of squares, and whether anything is not finite, or is not a number.
  */

@@ -9,7 +9,7 @@ typedef struct job {
     const ft_optim_simd *simd;
     const ft_update *update;
     float *m;
-    float hypers[5];
+    ft_sgd_step step;
     int64_t n;
 } job;
 
@@ -22,11 +22,20 @@ static int sgd_state(const ft_spec *spec, const double *hypers, ft_state_part *p
     return 1;
 }
 
+ft_sgd_step ft_sgd_step_of(const ft_update *u)
+{
+    return (ft_sgd_step){.grad_scale = u->grad_scale,
+                         .momentum = (float)u->hypers[MOMENTUM],
+                         .decay = (float)u->hypers[WEIGHT_DECAY],
+                         .rate = (float)u->rate,
+                         .ahead = (float)u->ahead};
+}
+
 static void sgd_block(void *arg, int i)
 {
     const job *j = arg;
     int64_t at = (int64_t)i * FT_BLOCK, n = ft_block_end(j->n, FT_BLOCK, i) - at;
-    j->simd->sgd(j->update->param + at, j->m + at, j->update->grad + at, j->hypers, n);
+    j->simd->sgd(j->update->param + at, j->m + at, j->update->grad + at, &j->step, n);
 }
 
 static void sgd_update(const ft_update *u)
@@ -34,8 +43,7 @@ static void sgd_update(const ft_update *u)
     job j = {.simd = ft_optim_simd_get(),
              .update = u,
              .m = u->state,
-             .hypers = {u->grad_scale, (float)u->hypers[MOMENTUM], (float)u->hypers[WEIGHT_DECAY],
-                        (float)u->rate, (float)u->ahead},
+             .step = ft_sgd_step_of(u),
              .n = ft_shape_count(&u->spec->shape)};
     ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), sgd_block, &j);
 }

@@ -1,19 +1,20 @@
 --- Faults in src/optim; see tools/mutate.lua.
-local UPDATE = "src/optim/simd/update.c"
+local ELEMENT = "src/optim/element.h"
 local ADAFACTOR = "src/optim/adafactor.c"
 return {
-   { UPDATE, "m0 * b1 + g * r1", "m0 * b1 + g", "c/optim", "AdamW's first moment grows" },
-   { UPDATE, "v[i] * b2 + g * g * r2", "v[i] * b2 + fabsf(g) * r2", "c/optim",
+   { ELEMENT, "s->beta1, g * s->rest1)", "s->beta1, g)", "c/optim", "AdamW's first moment grows" },
+   { ELEMENT, "s->beta2, g * g * s->rest2", "s->beta2, fabsf(g) * s->rest2", "c/optim",
       "AdamW's second moment is of absolute values" },
-   { UPDATE, "p[i] = p[i] * keep - size * (m1", "p[i] = p[i] - size * (m1",
+   { ELEMENT, "*p = FT_FUSED(*p, s->keep, -change)", "*p = *p - change",
       "c/optim spec/loss", "AdamW does not decay" },
-   { UPDATE, "(sqrtf(v1) * root + eps)", "(sqrtf(v1 * root * root + eps))", "c/optim",
-      "AdamW's eps is in the root" },
-   { UPDATE, "grad[i] * scale + p[i] * decay", "(grad[i] + p[i] * decay) * scale", "c/optim",
+   { ELEMENT, "FT_FUSED(sqrtf(*v), s->root, s->eps)", "sqrtf(*v * s->root * s->root + s->eps)",
+      "c/optim", "AdamW's eps is in the root" },
+   { ELEMENT, "FT_FUSED(*p, s->decay, grad * s->grad_scale)",
+      "s->grad_scale * FT_FUSED(*p, s->decay, grad)", "c/optim",
       "SGD clips what decays" },
-   { UPDATE, "ahead * (m1 - before * m0)", "ahead * (m1 - m0)", "c/optim",
+   { ELEMENT, "FT_FUSED(-s->before, old, *m)", "*m - old", "c/optim",
       "AdamW looks ahead by means that are not corrected" },
-   { UPDATE, "rate * (m1 + ahead * (m1 - m0))", "rate * (m1 + ahead * m1)", "c/optim",
+   { ELEMENT, "FT_FUSED(s->ahead, *m - old, *m)", "FT_FUSED(s->ahead, *m, *m)", "c/optim",
       "SGD takes longer steps in place of looking ahead" },
    { "src/optim/adamw.c", "double t = (double)u->step,", "double t = (double)u->step + 1,",
       "c/optim", "AdamW's bias is that of the next step" },

@@ -8,15 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "optim/adamw.h"
+#include "optim/step.h"
 
 enum { FT_SQUARE_ROWS = 8 };
 
 typedef struct ft_optim_simd {
     void (*adamw)(float *p, float *m, float *v, const float *g, const ft_adamw_step *s, int64_t n);
-    /* m = momentum m + scale g + decay p; p -= rate (m + ahead (m - old m)); hypers: scale,
-     * momentum, decay, rate, ahead */
-    void (*sgd)(float *p, float *m, const float *g, const float hypers[5], int64_t n);
+    void (*sgd)(float *p, float *m, const float *g, const ft_sgd_step *s, int64_t n);
     /* Sum of x^2; and with products and short runs summed in f32, at the speed of memory. */
     double (*squares)(const float *x, int64_t n);
     double (*rough_squares)(const float *x, int64_t n);

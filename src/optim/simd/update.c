@@ -1,4 +1,5 @@
 /* optim/simd/update.c - what every element of a parameter goes through in a step. */
+#include "optim/element.h"
 #include "optim/simd/simd.h"
 
 #include <math.h>
@@ -21,29 +22,15 @@ static inline lanes load(const float *p)
 static void adamw(float *restrict p, float *restrict m, float *restrict v,
                   const float *restrict grad, const ft_adamw_step *s, int64_t n)
 {
-    const float scale = s->grad_scale, keep = s->keep, size = s->size, root = s->root;
-    const float b1 = s->beta1, b2 = s->beta2, r1 = s->rest1, r2 = s->rest2, eps = s->eps;
-    const float ahead = s->ahead, before = s->before;
-    for (int64_t i = 0; i < n; i++) {
-        float g = grad[i] * scale;
-        float m0 = m[i], m1 = m0 * b1 + g * r1;
-        float v1 = v[i] * b2 + g * g * r2;
-        m[i] = m1;
-        v[i] = v1;
-        p[i] = p[i] * keep - size * (m1 + ahead * (m1 - before * m0)) / (sqrtf(v1) * root + eps);
-    }
+    const ft_adamw_step step = *s;
+    for (int64_t i = 0; i < n; i++) ft_adamw_element(&step, grad[i], &p[i], &m[i], &v[i]);
 }
 
 static void sgd(float *restrict p, float *restrict m, const float *restrict grad,
-                const float hypers[5], int64_t n)
+                const ft_sgd_step *s, int64_t n)
 {
-    const float scale = hypers[0], momentum = hypers[1], decay = hypers[2], rate = hypers[3];
-    const float ahead = hypers[4];
-    for (int64_t i = 0; i < n; i++) {
-        float m0 = m[i], m1 = m0 * momentum + (grad[i] * scale + p[i] * decay);
-        m[i] = m1;
-        p[i] -= rate * (m1 + ahead * (m1 - m0));
-    }
+    const ft_sgd_step step = *s;
+    for (int64_t i = 0; i < n; i++) ft_sgd_element(&step, grad[i], &p[i], &m[i]);
 }
 
 static double fold(wide sums)

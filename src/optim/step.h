@@ -1,6 +1,7 @@
-/* optim/adamw.h - the numbers of a step of AdamW, for the loops and kernels that take it. */
-#ifndef FT_OPTIM_ADAMW_H
-#define FT_OPTIM_ADAMW_H
+/* optim/step.h - the numbers of a step of AdamW and of SGD, for the loops and kernels that take it.
+ */
+#ifndef FT_OPTIM_STEP_H
+#define FT_OPTIM_STEP_H
 
 typedef struct ft_adamw_step {
     float grad_scale;
@@ -13,5 +14,10 @@ typedef struct ft_adamw_step {
     float ahead;  /* steps that the parameter is kept ahead */
     float before; /* multiplies the old m: its correction for bias by that of the new one */
 } ft_adamw_step;
+
+typedef struct ft_sgd_step {
+    float grad_scale, momentum, decay, rate;
+    float ahead; /* steps that the parameter is kept ahead */
+} ft_sgd_step;
 
 #endif
