@@ -51,7 +51,7 @@ static struct {
     uint32_t seed;
     int64_t drop_wait, fail_alloc, fail_copy, fail_launch, stall_launch;
     int64_t waits, needed; /* needed: of these, those that order what nothing else orders */
-    int64_t implied;       /* waits left out that those after them, or of the host, stood for */
+    int64_t implied;       /* waits left out that later ones, or those of the host, stood for */
     clock_of dropped;      /* what the wait that was left out would have brought to this stream: */
     struct check_stream *dropper;
     int64_t allocs, copies, launches, touches, refused; /* so far */
@@ -85,8 +85,9 @@ static inline touch check_begin(check_stream *s)
     if (checks.dropper == s) {
         clock_of clock = s->clock;
         clock_join(&clock, &checks.host);
-        checks.implied += !clock_join(&clock, &checks.dropped);
-        checks.dropper = NULL;
+        bool is_there = !clock_join(&clock, &checks.dropped);
+        checks.implied += is_there;
+        if (is_there) checks.dropper = NULL;
     }
     return check_advance(s);
 }

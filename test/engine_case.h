@@ -6,7 +6,7 @@
 #include "chain_case.h"
 #include "schedule/schedule.h"
 
-enum { MOST_DEVICES = 8 };
+enum { MOST_DEVICES = 8, JOINT = 2 };
 
 typedef struct pipeline {
     ft_graph *g;
@@ -17,6 +17,10 @@ typedef struct pipeline {
     ft_blueprint_options options;
     int node_stage[NODES], stage_device[3];
     int replica_first[4], replica_device[3 * MOST_DEVICES];
+    uint8_t replica_rule[3];
+    ft_tasks tasks;
+    const int *joint;      /* by stage, as in ft_pipeline */
+    ft_graph *joint_graph; /* of JOINT micro-batches */
     bool recompute[3], splits[3];
     ft_device devices[MOST_DEVICES];
     double hypers[FT_MAX_HYPERS];
@@ -75,6 +79,31 @@ static inline bool pipeline_replicate(pipeline *p, const int *replicas, int n_st
     return CHECK_STATUS(ft_devices_parse(text, p->devices, &p->cut.n_devices, &err), FT_OK);
 }
 
+/* Puts all three stages on every device, which has micro-batches that follow each other. */
+static inline void pipeline_spread(pipeline *p)
+{
+    int n = p->cut.n_devices;
+    for (int s = 0; s < 3; s++) {
+        p->replica_first[s] = s * n;
+        p->stage_device[s] = 0;
+        p->replica_rule[s] = FT_REPLICAS_BLOCK;
+        for (int i = 0; i < n; i++) p->replica_device[s * n + i] = i;
+    }
+    p->replica_first[3] = 3 * n;
+    p->cut.replica_first = p->replica_first;
+    p->cut.replica_device = p->replica_device;
+    p->cut.replica_rule = p->replica_rule;
+}
+
+/* Forwards of stages with JOINT in the list take so many micro-batches as one. */
+static inline bool pipeline_join(pipeline *p, const int *joint)
+{
+    p->joint_graph = make_graph((int64_t)JOINT * ROWS, "loss");
+    p->joint = p->cut.joint = joint;
+    p->cut.joint_graphs = p->options.joint_graphs = &p->joint_graph;
+    return CHECK(p->joint_graph);
+}
+
 /* The plan of the schedule for the cut. */
 static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
 {
@@ -88,10 +117,13 @@ static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
                                   .replica_first = p->cut.replica_first,
                                   .replica_device = p->cut.replica_device,
                                   .replica_rule = p->cut.replica_rule,
-                                  .most_slots = p->cut.replica_first ? 64 : 0,
+                                  .most_slots =
+                                      p->cut.replica_first || p->schedule->groups ? 64 : 0,
                                   .micro_batches = p->cut.micro_batches,
                                   .n_batches = p->cut.n_batches,
                                   .weights = p->weights,
+                                  .tasks = p->tasks,
+                                  .joint = p->joint,
                                   .reduces = true,
                                   .n_edges = wiring->n_edges,
                                   .edges = wiring->edges,
@@ -121,6 +153,7 @@ static inline ft_status pipeline_draw(ft_blueprint **out, pipeline *p, ft_error 
 static inline void pipeline_free(pipeline *p)
 {
     ft_plan_free(p->plan);
+    ft_graph_free(p->joint_graph);
     ft_graph_free(p->g);
 }
 
