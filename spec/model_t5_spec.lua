@@ -448,7 +448,7 @@ end
 describe("attention to one key", function()
    local function ints(rows) return core.tensor.from_table(rows, "i32") end
    local batch = {
-      input_ids = ints { { 5, 0, 0 }, { 9, 0, 0 } }, mask = ints { { 1, 0, 0 }, { 1, 0, 0 } },
+      input_ids = ints { { 5, 0, 0 }, { 9, 0, 0 } }, mask = ints { { 1, 0, 0 }, { 0, 0, 1 } },
       decoder_ids = ints { { 0 }, { 0 } }, labels = ints { { 7 }, { 30 } },
       loss_weight = core.tensor.from_table { 0.5 },
    }

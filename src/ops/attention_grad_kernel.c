@@ -33,17 +33,25 @@ static void backward_begin(const ft_attention_head *head)
     if (head->line) memset(ft_attention_share(head, at->line_grad), 0, (size_t)at->line * 4);
 }
 
-/* A query that sees one key gives y = v, or what dropout makes of it, whatever the score: dy.y is
- * then dy.v in the product's rounding, so that nothing is left of the score's gradient. */
-static void only_key(const block *b, int64_t r, const ft_attention_row *row,
-                     ft_attention_row_grad *grad, float dy_v)
+/* The one key among the first `seen` that queries see, or -1: there are several. */
+static int64_t only_key(const ft_attention_head *head, int64_t seen)
 {
-    const ft_attention_job *job = b->head->job;
-    const float *y = job->y_in + b->y_at + r * b->head->y_step, *v = job->v + b->head->first_k;
-    float factor = row->bits && !(row->bits[0] & 1) ? 0.0f : grad->keep_scale;
+    int64_t j = 0;
+    while (head->mask && j < seen && head->mask[j] < 0.0f) j++;
+    return j == seen - 1 ? j : -1;
+}
+
+/* dy.y of a query that sees one key, whose dy.v is given. y is v then, or what dropout makes of it,
+ * whatever the score: in the rounding of dy.v nothing is left of the score's gradient. */
+static float only_delta(const block *b, int64_t r, int64_t key, float kept, float dy_v)
+{
+    const ft_attention_head *head = b->head;
+    const ft_attention_job *job = head->job;
+    const float *y = job->y_in + b->y_at + r * head->y_step;
+    const float *v = job->v + head->first_k + key * head->step;
     for (int64_t d = 0; d < job->a.D; d++)
-        if (y[d] != v[d] * factor) return;
-    grad->delta = dy_v * factor;
+        if (y[d] != v[d] * kept) return b->deltas[r];
+    return dy_v * kept;
 }
 
 /* Scores of the block against keys j ... j + n, and dy.v, into gradients of scores and kept
@@ -58,12 +66,16 @@ static void finish_rows(const block *b, int64_t j, int64_t n, float *scores, flo
     if (a->threshold) grad.keep_scale = ft_dropout_scale(a->threshold);
     for (int64_t r = 0; r < b->rows; r++) {
         float *s = scores + r * job->at.ld, *dp = grads + r * job->at.ld;
-        int64_t i = b->first + r, keys = ft_attention_seen(head, i) - j;
+        int64_t i = b->first + r, seen = ft_attention_seen(head, i), keys = seen - j;
+        int64_t one = only_key(head, seen) - j;
         keys = keys < 0 ? 0 : keys > n ? n : keys;
         ft_attention_row row = ft_attention_row_of(head, i, r, j);
         grad.lse = b->lse[r];
         grad.delta = b->deltas[r];
-        if (j + keys == 1) only_key(b, r, &row, &grad, dp[0]);
+        if (one >= 0 && one < keys) {
+            bool keep = !row.bits || (row.bits[one / 64] >> (one % 64) & 1) != 0;
+            grad.delta = only_delta(b, r, j + one, keep ? grad.keep_scale : 0.0f, dp[one]);
+        }
         if (head->line) grad.bias_grad = line + a->Tq - 1 - i + j;
         job->simd->attention->grads(s, dp, &row, &grad, keys);
         memset(s + keys, 0, (size_t)(n - keys) * sizeof *s);
