@@ -5,6 +5,7 @@
 #include "ops/bf16.h"
 #include "ops/internal.h"
 #include "ops/onednn.h"
+#include "ops/panels.h"
 
 enum { GRAD_BF16 = 0, GRAD_TF32 = 1, GRAD_F16 = 2, BIAS_COLUMNS = 256 };
 
@@ -49,6 +50,19 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
                                                       .add = ft_adds(call, 0),
                                                       .work = call->work},
                                      call->team, err);
+    const ft_simd_panels *own = ft_panels_get();
+    if (own && M) {
+        const ft_outer outer = {.m = N,
+                                .n = K,
+                                .k = M,
+                                .a = ft_in(call, 0),
+                                .b = ft_in(call, 1),
+                                .c = ft_out(call, 0),
+                                .add = ft_adds(call, 0),
+                                .work = call->work};
+        ft_panels_outer(&outer, own, call->team);
+        return FT_OK;
+    }
     ft_gemm gemm = {.m = N,
                     .n = K,
                     .k = M,
@@ -66,9 +80,11 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
 
 static int64_t weight_work(const ft_spec *in, const double *attrs, int team_size)
 {
-    if (attrs[GRAD_BF16] == 0.0) return 0;
-    return ft_bf16_outer_work_bytes(ft_rows_of(&in[0].shape, 1), ft_dim_back(&in[0].shape, -1),
-                                    ft_dim_back(&in[1].shape, -1), team_size);
+    int64_t M = ft_rows_of(&in[0].shape, 1);
+    int64_t N = ft_dim_back(&in[0].shape, -1), K = ft_dim_back(&in[1].shape, -1);
+    const ft_simd_panels *own = ft_panels_get();
+    if (attrs[GRAD_BF16] != 0.0) return ft_bf16_outer_work_bytes(M, N, K, team_size);
+    return own ? ft_panels_work_bytes(N, K, M, own, team_size) : 0;
 }
 
 static ft_status weight_reference(const ft_call *call, ft_error *err)

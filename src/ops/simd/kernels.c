@@ -8,4 +8,5 @@ const ft_simd FT_ISA_NAME(ft_simd) = {
     .random = &FT_ISA_NAME(ft_simd_random),
     .attention = &FT_ISA_NAME(ft_simd_attention),
     .product = &FT_ISA_NAME(ft_simd_product),
+    .panels = &FT_ISA_NAME(ft_simd_panels),
 };

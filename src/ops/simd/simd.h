@@ -150,6 +150,26 @@ typedef struct ft_simd_product {
     void (*multiply)(const ft_small_product *product);
 } ft_simd_product;
 
+/* c (m,n) = left * right, or c + that; both sides are packed for this k, and c has ldc numbers a
+ * row. */
+typedef struct ft_panel_product {
+    int64_t m, n, k;
+    const float *left, *right;
+    float *c;
+    int64_t ldc;
+    bool add;
+} ft_panel_product;
+
+/* Packs `count` columns of x (k,...), of ld numbers a row, into panels one after the other; the
+ * last one is filled up with zeros. */
+typedef void (*ft_panel_pack)(float *packed, const float *x, int64_t ld, int64_t k, int64_t count);
+
+typedef struct ft_simd_panels {
+    int rows, columns; /* of a tile of c: numbers in a panel of a side for each of k */
+    ft_panel_pack pack_left, pack_right;
+    void (*multiply)(const ft_panel_product *product);
+} ft_simd_panels;
+
 typedef struct ft_simd {
     const ft_simd_math *math;
     const ft_simd_norm *norm;
@@ -157,6 +177,7 @@ typedef struct ft_simd {
     const ft_simd_random *random;
     const ft_simd_attention *attention;
     const ft_simd_product *product;
+    const ft_simd_panels *panels;
 } ft_simd;
 
 /* The tables for the best instruction set of this CPU. */
@@ -176,6 +197,7 @@ extern const ft_simd_softmax FT_ISA_NAME(ft_simd_softmax);
 extern const ft_simd_random FT_ISA_NAME(ft_simd_random);
 extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
 extern const ft_simd_product FT_ISA_NAME(ft_simd_product);
+extern const ft_simd_panels FT_ISA_NAME(ft_simd_panels);
 extern const ft_simd FT_ISA_NAME(ft_simd);
 #endif
 

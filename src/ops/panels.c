@@ -1,0 +1,128 @@
+/* ops/panels.c - large products, cut so that what is read again lies in a cache.
+ *
+ * The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication",
+ * 2008) and of BLIS (Van Zee and van de Geijn, 2015): a chunk of k at a time, of which
+ * MOST_COLUMNS of the right side are packed, then MOST_ROWS of the left side; a panel of the
+ * right side (32 KiB with AVX-512) stays in the first cache while the block of the left side (280
+ * KiB) comes from the second one. */
+#include "ops/panels.h"
+
+#include "ops/internal.h"
+
+enum {
+    MOST_K = 256,
+    MOST_ROWS = 280,     /* of a block: 20 tiles of 14, 47 of 6 */
+    MOST_COLUMNS = 2048, /* for which a block of rows is packed once */
+    ALIGN = 16           /* floats of a line of a cache */
+};
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+const ft_simd_panels *ft_panels_get(void)
+{
+#if defined(__x86_64__)
+    if (ft_cpu_isa() != FT_ISA_BASE && __builtin_cpu_is("intel")) return ft_simd_get()->panels;
+#endif
+    return NULL;
+}
+
+int64_t ft_panels_chunk(int64_t k)
+{
+    int64_t count = (k + MOST_K - 1) / MOST_K;
+    return (k + count - 1) / count;
+}
+
+/* How a product is cut: every thread has `size` columns of c, or rows, with all of k. */
+typedef struct cuts {
+    int64_t size, chunk;
+    int64_t block_rows, block_columns;
+    int64_t left_floats, floats; /* of one thread's memory: the left side's, all of it */
+    bool columns;
+} cuts;
+
+static cuts cut_of(int64_t m, int64_t n, int64_t k, const ft_simd_panels *kernels, int team_size)
+{
+    cuts c = {.chunk = ft_panels_chunk(k), .columns = n > m};
+    int64_t extent = c.columns ? n : m, unit = c.columns ? kernels->columns : kernels->rows;
+    c.size = round_up((extent + team_size - 1) / team_size, unit);
+    int64_t rows = smaller(MOST_ROWS, c.columns ? m : smaller(c.size, m));
+    int64_t columns = smaller(MOST_COLUMNS, c.columns ? smaller(c.size, n) : n);
+    c.block_rows = round_up(rows, kernels->rows);
+    c.block_columns = round_up(columns, kernels->columns);
+    c.left_floats = round_up(c.block_rows * c.chunk, ALIGN);
+    c.floats = c.left_floats + round_up(c.block_columns * c.chunk, ALIGN);
+    return c;
+}
+
+int64_t ft_panels_work_bytes(int64_t m, int64_t n, int64_t k, const ft_simd_panels *kernels,
+                             int team_size)
+{
+    if (!m || !n || !k) return 0;
+    return cut_of(m, n, k, kernels, team_size).floats * (int64_t)sizeof(float) * team_size;
+}
+
+typedef struct job {
+    const ft_outer *outer;
+    const ft_simd_panels *kernels;
+    cuts cut;
+} job;
+
+/* Part of c with the rows of a and b from `start` on, k of them. */
+typedef struct block {
+    int64_t row, rows, column, columns, start, k;
+} block;
+
+/* The rows of a block, against columns that are packed. */
+static void block_rows(const job *j, const block *b, float *left, const float *right)
+{
+    const ft_outer *o = j->outer;
+    for (int64_t done = 0; done < b->rows; done += j->cut.block_rows) {
+        int64_t row = b->row + done, rows = smaller(j->cut.block_rows, b->rows - done);
+        j->kernels->pack_left(left, o->a + b->start * o->m + row, o->m, b->k, rows);
+        const ft_panel_product product = {.m = rows,
+                                          .n = b->columns,
+                                          .k = b->k,
+                                          .left = left,
+                                          .right = right,
+                                          .c = o->c + row * o->n + b->column,
+                                          .ldc = o->n,
+                                          .add = o->add || b->start > 0};
+        j->kernels->multiply(&product);
+    }
+}
+
+/* What thread i has of c. */
+static void piece(void *arg, int i)
+{
+    const job *j = arg;
+    const ft_outer *o = j->outer;
+    const cuts *cut = &j->cut;
+    int64_t from = i * cut->size, size = smaller(cut->size, (cut->columns ? o->n : o->m) - from);
+    int64_t column = cut->columns ? from : 0, end = column + (cut->columns ? size : o->n);
+    float *left = (float *)o->work + i * cut->floats, *right = left + cut->left_floats;
+    block b = {.row = cut->columns ? 0 : from, .rows = cut->columns ? o->m : size};
+    for (b.start = 0; b.start < o->k; b.start += cut->chunk) {
+        b.k = smaller(cut->chunk, o->k - b.start);
+        for (b.column = column; b.column < end; b.column += cut->block_columns) {
+            b.columns = smaller(cut->block_columns, end - b.column);
+            j->kernels->pack_right(right, o->b + b.start * o->n + b.column, o->n, b.k, b.columns);
+            block_rows(j, &b, left, right);
+        }
+    }
+}
+
+void ft_panels_outer(const ft_outer *o, const ft_simd_panels *kernels, ft_team *team)
+{
+    if (!o->m || !o->n) return;
+    job j = {.outer = o, .kernels = kernels};
+    j.cut = cut_of(o->m, o->n, o->k, kernels, ft_team_size(team));
+    ft_team_run(team, ft_pieces(j.cut.columns ? o->n : o->m, j.cut.size), piece, &j);
+}

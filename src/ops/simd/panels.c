@@ -1,0 +1,188 @@
+/* ops/simd/panels.c - tiles of large matrix products, both of whose sides are packed.
+ *
+ * A panel of the left side has the rows of a tile, one of the right side its columns; each holds
+ * its numbers in the order of k, so that the innermost loop reads two streams. A tile of sums stays
+ * in registers while k goes by: with AVX-512 14 x 2 vectors of sums, two of the right side and one
+ * number of the left side spread over a vector are 31 of 32 registers, with AVX2 6 x 2, 2 and 1 are
+ * 15 of 16. A step of k loads 16 (AVX2: 8) times for 28 (12) multiplications, fewer than the two
+ * a cycle that a CPU can; where a vector of AVX-512 takes two cycles there is twice the time.
+ *
+ * Each element is one chain of multiplications and additions in the order of k, whatever tile it
+ * falls into. */
+#include "ops/simd/simd.h"
+#include "ops/simd/vec.h"
+
+#include <string.h>
+
+#if defined(__AVX512F__)
+enum { ROWS = 14 };
+#else
+enum { ROWS = 6 };
+#endif
+enum {
+    VECTORS = 2,
+    COLUMNS = VECTORS * FT_LANES,
+    STEPS = 8, /* of k between requests for memory */
+    GROUP = 8, /* rows that are packed together */
+    LINE = 64  /* bytes of a line of a cache */
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* -- packing ----------------------------------------------------------------------------------- */
+
+INLINE vf load(const float *p, int64_t left)
+{
+    return left >= FT_LANES ? vf_load(p) : left > 0 ? vf_load_part(p, (int)left) : (vf){0};
+}
+
+INLINE void store(float *p, vf x, int64_t left)
+{
+    if (left >= FT_LANES)
+        vf_store(p, x);
+    else if (left > 0)
+        vf_store_part(p, x, (int)left);
+}
+
+/* Row p of one panel, of which `count` numbers exist. */
+INLINE void pack_row(float *to, int width, const float *x, int64_t count)
+{
+    for (int v = 0; v < width; v += FT_LANES) store(to + v, load(x + v, count - v), width - v);
+}
+
+/* A few rows at a time go to all panels: their lines are then read whole, and rows a power of two
+ * apart do not drive each other out of the cache. */
+INLINE void pack(float *packed, int width, const float *x, int64_t ld, int64_t k, int64_t count)
+{
+    for (int64_t first = 0; first < k; first += GROUP) {
+        int64_t end = k - first < GROUP ? k : first + GROUP;
+        float *panel = packed;
+        for (int64_t at = 0; at < count; at += width, panel += width * k)
+            for (int64_t p = first; p < end; p++)
+                if (count - at >= width)
+                    pack_row(panel + p * width, width, x + p * ld + at, width);
+                else
+                    pack_row(panel + p * width, width, x + p * ld + at, count - at);
+    }
+}
+
+static void pack_left(float *packed, const float *x, int64_t ld, int64_t k, int64_t count)
+{
+    pack(packed, ROWS, x, ld, k, count);
+}
+
+static void pack_right(float *packed, const float *x, int64_t ld, int64_t k, int64_t count)
+{
+    pack(packed, COLUMNS, x, ld, k, count);
+}
+
+/* -- the product ------------------------------------------------------------------------------- */
+
+/* What is read after this tile, asked for little by little: all at once would keep the loads of the
+ * tile itself waiting. */
+typedef struct ahead {
+    const char *next, *end; /* of the right side's next panel */
+    int lines;              /* of it in STEPS steps */
+} ahead;
+
+/* The loops over sums must be unrolled, or they would live in memory. */
+#define EACH_ROW    _Pragma("GCC unroll 14") for (int i = 0; i < rows; i++)
+#define EACH_VECTOR _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)
+
+INLINE void step(vf sum[ROWS][VECTORS], const float *a, const float *b, int rows)
+{
+    vf right[VECTORS];
+    EACH_VECTOR right[v] = vf_load(b + v * FT_LANES);
+    EACH_ROW
+    {
+        vf left = vf_set(a[i]);
+        EACH_VECTOR sum[i][v] = vf_fma(left, right[v], sum[i][v]);
+    }
+}
+
+/* A tile of c, of which `rows` rows exist: the sums, or c + those. */
+INLINE void tile_of(const ft_panel_product *p, const float *a, const float *b, float *c,
+                    int64_t ldc, ahead *soon, int rows)
+{
+    vf sum[ROWS][VECTORS];
+    EACH_ROW EACH_VECTOR sum[i][v] = (vf){0};
+    const char *next = soon->next;
+    const float *asked = c;
+    int64_t k = p->k;
+    for (int row = 0; k >= STEPS; k -= STEPS, row++) {
+        if (row < rows) {
+            __builtin_prefetch(asked, 1);
+            __builtin_prefetch(asked + COLUMNS - 1, 1);
+            asked += ldc;
+        }
+        for (int i = 0; i < soon->lines; i++, next += LINE) __builtin_prefetch(next, 0, 2);
+        _Pragma("GCC unroll 8") for (int i = 0; i < STEPS; i++, a += ROWS, b += COLUMNS)
+            step(sum, a, b, rows);
+    }
+    for (; k; k--, a += ROWS, b += COLUMNS) step(sum, a, b, rows);
+    soon->next = next < soon->end ? next : soon->end;
+    if (p->add) EACH_ROW EACH_VECTOR sum[i][v] += vf_load(c + i * ldc + v * FT_LANES);
+    EACH_ROW EACH_VECTOR vf_store(c + i * ldc + v * FT_LANES, sum[i][v]);
+}
+
+typedef void (*tile_function)(const ft_panel_product *p, const float *a, const float *b, float *c,
+                              int64_t ldc, ahead *soon);
+
+#define TILE(rows)                                                                                 \
+    static void tile_##rows(const ft_panel_product *p, const float *a, const float *b, float *c,   \
+                            int64_t ldc, ahead *soon)                                              \
+    {                                                                                              \
+        tile_of(p, a, b, c, ldc, soon, rows);                                                      \
+    }
+#if defined(__AVX512F__)
+#define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#else
+#define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#endif
+EACH_TILE(TILE)
+#define TILE_NAME(rows) tile_##rows,
+static const tile_function tiles[] = {EACH_TILE(TILE_NAME)};
+
+/* A tile with `columns` columns, fewer than COLUMNS: with a whole one between, of the same bits. */
+static void edge_tile(const ft_panel_product *p, const float *a, const float *b, float *c,
+                      int64_t rows, int64_t columns, ahead *soon)
+{
+    float whole[ROWS * COLUMNS];
+    if (p->add)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < COLUMNS; j++)
+                whole[i * COLUMNS + j] = j < columns ? c[i * p->ldc + j] : 0.0f;
+    tiles[rows - 1](p, a, b, whole, COLUMNS, soon);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(c + i * p->ldc, whole + i * COLUMNS, (size_t)columns * sizeof *c);
+}
+
+/* Every panel of the right side against all of the left side. */
+static void multiply(const ft_panel_product *p)
+{
+    const int64_t n_tiles = (p->m + ROWS - 1) / ROWS;
+    const float *b = p->right;
+    for (int64_t column = 0; column < p->n; column += COLUMNS, b += COLUMNS * p->k) {
+        const char *next = (const char *)(b + COLUMNS * p->k);
+        ahead soon = {next, next + COLUMNS * p->k * 4, 0};
+        int64_t columns = p->n - column < COLUMNS ? p->n - column : COLUMNS;
+        if (column + COLUMNS < p->n) soon.lines = (int)((STEPS * VECTORS + n_tiles - 1) / n_tiles);
+        const float *a = p->left;
+        for (int64_t i = 0; i < p->m; i += ROWS, a += ROWS * p->k) {
+            int64_t rows = p->m - i < ROWS ? p->m - i : ROWS;
+            float *c = p->c + i * p->ldc + column;
+            if (columns == COLUMNS)
+                tiles[rows - 1](p, a, b, c, p->ldc, &soon);
+            else
+                edge_tile(p, a, b, c, rows, columns, &soon);
+        }
+    }
+}
+
+const ft_simd_panels FT_ISA_NAME(ft_simd_panels) = {
+    .rows = ROWS,
+    .columns = COLUMNS,
+    .pack_left = pack_left,
+    .pack_right = pack_right,
+    .multiply = multiply,
+};
