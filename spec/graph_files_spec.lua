@@ -96,11 +96,13 @@ describe("ft.graph files", function()
    end)
 
    it("are contracted by scope; values of several makers stay several", function()
-      local graph = load("ftpipe weighted graph 1\nnode a scope=s parameter_bytes=3\n"
-         .. "node b scope=s parameter_bytes=4\nnode c\nedge a c bytes=5 value=1\n"
+      local graph = load("ftpipe weighted graph 1\nnode a scope=s parameter_bytes=3 "
+         .. "frozen_bytes=2\nnode b scope=s parameter_bytes=4 frozen_bytes=4\nnode c\n"
+         .. "edge a c bytes=5 value=1\n"
          .. "edge b c bytes=7 value=1\nedge b c bytes=7 value=1\n")
       local small = graph:by_scope()
       assert.same({ 7, 0 }, { small.nodes[1].parameter_bytes, small.nodes[2].parameter_bytes })
+      assert.same({ 6 }, { small.nodes[1].frozen_bytes, small.nodes[2].frozen_bytes })
       assert.same({ 5, 7 }, { small.edges[1].bytes, small.edges[2].bytes })
       assert.equal(2, #small.edges)
       assert.not_equal(small.edges[1].value, small.edges[2].value)
@@ -130,6 +132,8 @@ describe("files that are refused name file, place and culprit:", function()
       { "an id again", node "node a\nnode a", "graph:3: node a again" },
       { "an edge to nowhere", node "node a\nedge a b", "graph:3: there is no node b" },
       { "a negative cost", node "node a forward_ns=-1", "graph:2: forward_ns is %-1" },
+      { "more frozen than there is", node "node a parameter_bytes=2 frozen_bytes=3",
+         "graph:2: frozen_bytes is 3, expected a part of parameter_bytes" },
       { "an infinite cost", node "node a forward_ns=inf", "graph:2: forward_ns is inf" },
       { "no number", node "node a forward_ns=x", "graph:2: forward_ns is x" },
       { "a key that is not", node "node a forwards=1", "graph:2: there is no key 'forwards'" },

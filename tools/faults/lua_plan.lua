@@ -96,4 +96,12 @@ return {
    { "lua/ftpipe/placement/replicas.lua", "local batch = math.ceil(o.batch / micro) * micro",
       "local batch = math.floor(o.batch / micro) * micro", "spec/replicas",
       "a batch is advised that is smaller than the one asked for" },
+   { "lua/ftpipe/plan/fit.lua", "frozen_factor = fixed / weights, others = others,",
+      "others = others,", "spec/plan_fit", "what is frozen has no packed copies in placements" },
+   { "lua/ftpipe/graph/builder.lua", '{ "frozen_bytes", optional = true },', "", "spec/plan_fit",
+      "scopes of placements forget what is frozen" },
+   { "lua/ftpipe/plan/fit.lua", "if tried[s] ~= count then", "do", "spec/plan_fit",
+      "stages are tried again though nothing of their device has changed" },
+   { "lua/ftpipe/plan/fit.lua", "most[s] = s - 1 --", "most[s] = math.max(0, s - 2) --",
+      "spec/plan_fit", "fewer gradients of weights wait than there is room for" },
 }

@@ -18,7 +18,7 @@ Builder.__index = Builder
 --- What nodes and edges may weigh: numbers, 0 or more; 0 when absent, unless `optional`.
 M.node_numbers = {
    { "forward_ns" }, { "backward_ns" }, { "parameter_bytes" }, { "saved_bytes" },
-   { "output_bytes" }, { "flops" },
+   { "output_bytes" }, { "flops" }, { "frozen_bytes", optional = true },
    { "ns2", optional = true }, { "ns3", optional = true }, { "ns4", optional = true },
    { "update1", optional = true }, { "update2", optional = true }, { "update3", optional = true },
    { "update4", optional = true },
@@ -160,6 +160,10 @@ function Builder:node(where, row)
    local id = word(where, "id", row.id)
    if self.index[id] then M.malformed("%s: node %s again", where, id) end
    local node = read_numbers(where, M.node_numbers, row, { id = id })
+   if (node.frozen_bytes or 0) > node.parameter_bytes then
+      M.malformed("%s: frozen_bytes is %s, expected a part of parameter_bytes", where,
+         shown(node.frozen_bytes))
+   end
    for _, key in ipairs(M.node_words) do
       if row[key] ~= nil then node[key] = word(where, key, row[key]) end
    end

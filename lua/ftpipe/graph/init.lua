@@ -8,8 +8,9 @@
 --
 -- Nodes are rows { id =, name =, op =, scope =, forward_ns =, backward_ns =, ns2 .. ns4 (both, on
 -- devices of kind 2 to 4), update1 .. update4 (by kind: ns of a batch, not of a micro-batch),
--- parameter_bytes =, saved_bytes = (for the backward), output_bytes =, flops =, tie =, backward =,
--- kind2_only = }; edges { from =, to = (numbers of nodes), bytes =, grad_bytes =, value = }.
+-- parameter_bytes =, frozen_bytes = (of these, what is not trained), saved_bytes = (for the
+-- backward), output_bytes =, flops =, tie =, backward =, kind2_only = }; edges { from =, to =
+-- (numbers of nodes), bytes =, grad_bytes =, value = }.
 -- src/problem/problem.h says what each of them means.
 
 local core = require("ftpipe.core")
@@ -137,12 +138,12 @@ end
 local function rows_of(weights)
    local nodes, edges = {}, {}
    for i, op in ipairs(weights.op) do
-      local scope = weights.scope[i]
+      local scope, frozen = weights.scope[i], weights.frozen_bytes[i]
       nodes[i] = {
          id = ("%d:%s"):format(i, op), op = op, scope = scope ~= "" and scope or nil,
          parameter_bytes = weights.parameter_bytes[i], saved_bytes = weights.saved_bytes[i],
          output_bytes = weights.output_bytes[i], flops = weights.flops[i],
-         frozen_bytes = weights.frozen_bytes[i],
+         frozen_bytes = frozen > 0 and frozen or nil,
       }
    end
    for e, from in ipairs(weights.edge_from) do
