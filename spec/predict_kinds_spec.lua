@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
 local files = require("spec.support.files")
 local models = require("ftpipe.model")
+local named = require("ftpipe.base.named")
 local records = require("ftpipe.text.records")
 local tasks = require("ftpipe.task")
 
@@ -141,6 +142,19 @@ describe("predictions of spans", function()
             assert.equal("q" .. i, row.id)
             assert.equal(rows[i].answer, row.answer)
          end
+      end)
+   end)
+
+   it("name the flag of windows that are longer than the model's positions", function()
+      with_model(BERT, { batch = 1, source = 16 }, function(model)
+         local task = tasks.squad { max_source = 24, stride = 4, max_query = 3 }
+         local function fails(flags)
+            local items = { { text = "w5", context = CONTEXT .. " " .. CONTEXT } }
+            return files.failure(predict, model, items, flags, task).message
+         end
+         assert.matches("sequences of 24 tokens .* give fewer with %-%-max%-source$",
+            fails(named.flags { batch = 1 }))
+         assert.matches("give fewer with source$", fails { batch = 1 })
       end)
    end)
 

@@ -13,6 +13,7 @@ local batches = require("ftpipe.data.predict.batches")
 local evaluate = require("ftpipe.data.evaluate")
 local features = require("ftpipe.data.squad.features")
 local feed = require("ftpipe.data.feed")
+local named = require("ftpipe.base.named")
 local reader = require("ftpipe.data.squad.reader")
 local records = require("ftpipe.text.records")
 local scorers = require("ftpipe.data.squad.scorer")
@@ -202,9 +203,9 @@ function M.answer(job)
    local model, questions = job.model, questions_of(job)
    local dataset, split = windows_of(job, questions)
    local scorer = job.task:scorer(split)
-   local size = {
+   local size = named.like(job.flags, {
       batch = math.min(job.flags.batch, dataset:size()), source = dataset:longest("source"),
-   }
+   })
    local programs, said = programs_of(job, size), 0
    batches.each(model, dataset, size.batch, function(batch, length)
       local outputs = programs[length](batch)

@@ -11,7 +11,7 @@ local M = {}
 -- @treturn table names of those that the checkpoint lacked and may lack (a new head)
 -- @raise diverged: a weight is not finite
 function M.load(model, size)
-   local own = copy({ dropout = 0, grads = false }, size)
+   local own = copy(size, { dropout = 0, grads = false })
    model:check_trainable()
    local list, params = model.family.training(model.config, own):params(), {}
    for _, param in ipairs(list) do params[param.name] = core.tensor.zeros(param.dims) end
