@@ -62,6 +62,17 @@ describe("README.md, CONTRIBUTING.md and doc/", function()
       assert.is_true(n > 15)
    end)
 
+   it("give what a plan with numbers of 16 bits is predicted to take", function()
+      local command, whole, half = texts["doc/hardware.md"]:match("`ftpipe (plan t5%-3b [^`]+)` "
+         .. "predicts ([%d.]+ m?s) a batch, with `%-%-precision bf16` ([%d.]+ m?s)")
+      for flags, time in pairs { [""] = whole, [" --precision bf16"] = half } do
+         local words = {}
+         for word in (command .. flags):gmatch("%S+") do words[#words + 1] = word end
+         local out, err = process.ftpipe(words)
+         assert.equal(time, out:match("predicted: ([%d.]+ m?s) a batch"), err)
+      end
+   end)
+
    it("lead to every page of doc/", function()
       for name in pairs(texts) do
          assert.is_truthy(name == "README.md" or texts["README.md"]:find(name, 1, true), name)
