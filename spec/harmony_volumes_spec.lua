@@ -172,3 +172,57 @@ describe("Harmony's table of volumes", function()
       end)
    end
 end)
+
+--- Bytes of what passes forward where a forward pack of so many stages ends, and over all
+-- boundaries.
+local function boundaries(plan, packs)
+   local ends, all = 0, 0
+   for from, bytes in plan:text():gmatch("\nedge F(%d+)>F%d+ bytes (%d+)") do
+      all = all + bytes
+      if (tonumber(from) + 1) % packs == 0 then ends = ends + bytes end
+   end
+   return ends, all
+end
+
+describe("Harmony's volumes of packs", function()
+   local R = 4
+
+   --- Backward packs are stages, the last of which goes forward and back at once; forward packs are
+   -- `packs` of them. Gradients leave for updates in host memory.
+   local function check(packs, N, M)
+      local o = with(base, { batch = M, micro_batches = M, recompute = "always" })
+      local run
+      local cut = pipeline.plan(with(o, { partition = CUTS[R], stages = R })).partition.stage
+      files.in_directory(function(dir)
+         local path = dir .. "/plan.txt"
+         core.sys.write_file(path, pipeline.partition_text(cut, places.everywhere(R, N), N))
+         run = pipeline.train(with(o, {
+            partition = path, devices = "cpu:" .. N, schedule = "harmony-dp", swap = "task",
+            update = "host", packs = packs .. "/1",
+         }))
+      end)
+      local moves, letters = moves_of(run.plan:text())
+      -- what another replica has updated comes and goes once more: no host memory is shared
+      local adopted = N > 1 and 2 * R or 0
+      assert.equal(N * (2 * R - 1 + adopted), moves.weights)
+      assert.equal(N * R, moves.gradients)
+      assert.is_nil(moves.optimizer)
+      -- what enters a backward pack leaves and comes back, but for the batch and the last pack
+      assert.equal(2 * M * (R - 2), moves.activations)
+      local ends, all = boundaries(run.plan, packs)
+      assert.equal(2 * M * (ends + all), bytes_of(run.plan, "buffers"))
+      assert.equal(0, traffic.sent(run, "forward"))
+      assert.equal(0, traffic.sent(run, "backward"))
+      assert.same(letters, executed(run))
+      traffic.assert_copied(run)
+      traffic.assert_sent(run)
+   end
+
+   it("are executed where all devices have all of them", function()
+      for _, packs in ipairs { 1, 3 } do
+         for _, N in ipairs { 1, 2, 4 } do
+            for _, m in ipairs { 1, 3 } do check(packs, N, m * N) end
+         end
+      end
+   end)
+end)

@@ -149,4 +149,24 @@ describe("a swap directory", function()
          .. "reads and writes [%d.]+ %a+ there, which takes .+, and .+ without that",
          plan:slow_disk(1000))
    end)
+
+   it("is said by the run that swaps there", function()
+      local script = dir .. "/slow.lua"
+      core.sys.write_file(script, [[
+         local ranks = require("ftpipe.run.ranks")
+         local run_of = ranks.run
+         function ranks.run(plan)
+            local run = run_of(plan)
+            assert(run:swap_rate() > 0)
+            getmetatable(run).__index.swap_rate = function() return 1000 end
+            return run
+         end
+         dofile("recipes/t5_rte.lua")
+      ]])
+      local out, err, code = process.shell(("timeout 900 '%s' %s --steps 1 --swap always "
+         .. "--swap-dir %s --profile modelled"):format(core.sys.executable(), script, dir))
+      assert.equal(0, code, err)
+      assert.matches(dir:gsub("%p", "%%%0") .. ": written at 1.0 kB/s when it was tried; a step "
+         .. "reads and writes [%d.]+ MB there, which takes ", out .. err)
+   end)
 end)
