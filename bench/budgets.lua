@@ -13,8 +13,8 @@ local steps = tonumber(arg[1]) or 10
 local STAGES = 12
 
 -- Orders: one micro-batch after the other, all of them through a stage at once, and through packs of
--- three stages forward and two back; of a pipeline, and of devices that have all of the model. A
--- third word: micro-batches of a batch, and how many of them it has forward.
+-- three stages forward and two back; of a pipeline, and of devices that have all of the model. The
+-- third word: micro-batches of a batch, and how many it has forward.
 local ORDERS = {
    "1f1b", "harmony-pp", "harmony-pp 3/2", "data-parallel", "harmony-dp", "harmony-dp 3/2",
    "harmony-pp 2/1 6/3",
@@ -37,8 +37,8 @@ local function options(family, order, devices)
       family = family, schedule = schedule, packs = packs ~= "" and packs or nil,
       forward_micro_batches = tonumber(forward),
       devices = "cpu:" .. devices, stages = STAGES,
-      batch = 12, micro_batches = tonumber(micros) or 12, steps = steps, longest = true, d_model = 48, d_kv = 16,
-      d_ff = 192,
+      batch = 12, micro_batches = tonumber(micros) or 12, steps = steps, longest = true,
+      d_model = 48, d_kv = 16, d_ff = 192,
    }
 end
 

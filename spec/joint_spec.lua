@@ -40,6 +40,17 @@ describe("joint forwards", function()
       end)
    end
 
+   it("leave what sums over rows to each micro-batch: a loss in several stages", function()
+      local o = options_of("bert", {
+         devices = "cpu:1", stages = 12, batch = 12, micro_batches = 6, packs = "2/1",
+         d_model = 48, d_ff = 192,
+      })
+      local judge = pipeline.train(o)
+      local run = pipeline.train(with(o, { forward_micro_batches = 3 }))
+      assert_judged(judge, run)
+      assert.matches("\nstage 0 .- joint 2", run.plan:text())
+   end)
+
    it("are of neighbours where stages have replicas, whose plan says so", function()
       for _, changes in ipairs { {}, { swap = "task", recompute = "always" } } do
          local o = options_of("gpt2", with({

@@ -26,6 +26,10 @@ function M.of(devices)
          case("2bw", { schedule = "2bw" }),
          case("data-parallel", { schedule = "data-parallel" }),
          case("harmony-pp, swapped", { schedule = "harmony-pp", swap = "task" }),
+         case("harmony-pp, joint", { schedule = "harmony-pp", swap = "task", stages = 4,
+            forward_micro_batches = 2 }),
+         case("harmony-dp, joint", { schedule = "harmony-dp", swap = "task", stages = 4,
+            forward_micro_batches = 2, family = "bert" }),
       },
       [4] = {
          case("1f1b", {}),

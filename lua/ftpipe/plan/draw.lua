@@ -67,7 +67,7 @@ function M.blueprint(o, graphs, partition, flags)
       clip = o.clip, apart = o.update == "device", waiting = partition.waiting,
    }
    cut.tasks = packs.tasks(o, cut.device)
-   cut.joint = packs.joint(o, cut.tasks)
+   cut.joint = packs.joint(o, cut.tasks, graphs[1], cut.stage)
    local said = {
       graphs = graphs,
       joint_graphs = graphs.joint,

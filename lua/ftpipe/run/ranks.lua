@@ -11,8 +11,8 @@ local M = {}
 
 -- What a blueprint is made from and a job says in another way: as texts, or, as costs, not at all.
 local OTHERWISE = {
-   graphs = true, plan = true, devices = true, weight_decays = true, rate_factors = true,
-   costs = true, evaluation = true,
+   graphs = true, joint_graphs = true, plan = true, devices = true, weight_decays = true,
+   rate_factors = true, costs = true, evaluation = true,
 }
 
 local function texts_of(graphs)
@@ -35,6 +35,7 @@ local function job_of(plan)
    local n_params = #said.graphs[1]:params()
    local job = {
       graphs = texts_of(said.graphs), plan = plan.blueprint:plan_text(),
+      joint_graphs = said.joint_graphs and texts_of(said.joint_graphs),
       devices = core.engine.devices(said.devices),
       weight_decays = filled(said.weight_decays, n_params),
       rate_factors = filled(said.rate_factors, n_params),
@@ -50,17 +51,22 @@ local function job_of(plan)
    return core.json.encode(job)
 end
 
+local function parse_graphs(texts)
+   for i, text in ipairs(texts) do
+      if type(text) ~= "string" then
+         core.fail("malformed data", ("a job: graph %d is no text"):format(i))
+      end
+      texts[i] = core.graph.parse(text)
+   end
+end
+
 --- Graphs and plan of a part of a job, out of their texts.
 local function parse(part)
    if type(part) ~= "table" or type(part.graphs) ~= "table" or type(part.plan) ~= "string" then
       core.fail("malformed data", "a job: expected graphs and a plan")
    end
-   for i, text in ipairs(part.graphs) do
-      if type(text) ~= "string" then
-         core.fail("malformed data", ("a job: graph %d is no text"):format(i))
-      end
-      part.graphs[i] = core.graph.parse(text)
-   end
+   parse_graphs(part.graphs)
+   if type(part.joint_graphs) == "table" then parse_graphs(part.joint_graphs) end
    part.plan = core.schedule.parse(part.plan)
 end
 

@@ -67,13 +67,22 @@ function M.tasks(o, places)
 end
 
 --- How many micro-batches go forward as one, by stage; nil where each goes by itself. Those that go
--- forward and back at once do.
+-- forward and back at once do, and so do tasks that sum over rows, as parts of a loss: of several
+-- micro-batches there is one sum.
 -- @tparam table o micro_batches, forward_micro_batches
 -- @tparam[opt] table tasks of `tasks`
-function M.joint(o, tasks)
+-- @tparam graph graph of a micro-batch
+-- @tparam {int,...} stage by forward node
+function M.joint(o, tasks, graph, stage)
    local n, list = M.together(o), {}
    if n == 1 or not tasks then return nil end
-   for s, task in ipairs(tasks.forward) do list[s] = task == tasks.backward[s] and 1 or n end
+   local sums = {}
+   for i, s in ipairs(stage) do
+      if #graph:spec(graph:node(i).out).dims == 0 then sums[tasks.forward[s]] = true end
+   end
+   for s, task in ipairs(tasks.forward) do
+      list[s] = (task == tasks.backward[s] or sums[task]) and 1 or n
+   end
    return list
 end
 
