@@ -61,6 +61,18 @@ describe("a Unigram tokenizer.json", function()
       assert.equal("\195\182\195\182a", tokenizer:decode(tokenizer:encode("\195\182\195\182a")))
    end)
 
+   it("has tabs and line ends for blanks where its normalizer is Nmt", function()
+      local tokenizer = read(row_of("nmt"), function(root)
+         root.normalizer = { type = "Sequence", normalizers = core.json.array {
+            { type = "Nmt" }, { type = "Replace", pattern = { String = " " }, content = "the" },
+         } }
+         root.pre_tokenizer = nil
+      end)
+      local blank = tokenizer:encode("a fix")
+      assert.same(blank, tokenizer:encode("a\tfix"))
+      assert.same(blank, tokenizer:encode("a\nfix"))
+   end)
+
    it("needs no piece for what is unknown while nothing is", function()
       local tokenizer = read(row_of("runs"), function(root)
          root.model.unk_id = core.json.null
