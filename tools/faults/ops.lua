@@ -105,8 +105,6 @@ return {
       "the slope of silu on cards is its gate" },
    { "src/ops/panels.c", ".add = o->add || b->start > 0};", ".add = o->add};", "c/ops_panels",
       "a gradient of many rows is that of the last of them" },
-   { "src/ops/panels.c", "return (k + count - 1) / count;", "return k / count;", "c/ops_panels",
-      "rows are summed in more chunks than it is said" },
    { "src/ops/panels.c", "cut->columns ? from : 0, end", "0, end", "c/ops_panels",
       "every thread of a team has the first columns" },
    { "src/ops/simd/panels.c", "for (; k; k--, a += ROWS, b += COLUMNS) step(sum, a, b, rows);", "",
