@@ -129,6 +129,15 @@ describe("a pipeline of cards", function()
       assert.near(1, one.losses[1] / few.losses[1], 1e-5) -- each micro-batch's was heard
    end)
 
+   it("hears of what a leg finds behind another", function()
+      local o = { devices = cards(1), batch = 2, micro_batches = 2, steps = 5 }
+      local plan, whole = pipeline.plan(o)
+      local run = pipeline.open(plan, whole)
+      assert.same(pipeline.train(o).losses,
+         pipeline.legs(run, plan, whole, { { 1, 3 }, { 4, 2 } }))
+      run:free()
+   end)
+
    it("says what gave the first number that is not finite, a batch after the fact", function()
       for _, schedule in ipairs { "1f1b", "async" } do
          local problem = files.failure(train, {

@@ -103,18 +103,9 @@ describe("a plan that moves state to host memory and back", function()
    it("goes on from leg to leg, shorter ones too, as does what stays", function()
       local o = options_of("gpt2", "1f1b")
       local function legs(plan)
-         local run, losses = plan.blueprint:run(), {}
-         local params = {}
-         for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
-         plan.options.model:initialize(params, 7)
-         run:refresh()
          local whole = pipeline.with_presets(o)
-         for _, leg in ipairs { { 1, 1 }, { 2, 2 }, { 4, 3 } } do
-            for _, loss in ipairs((pipeline.steps(run, plan, whole, leg[1], leg[2]))) do
-               losses[#losses + 1] = loss
-            end
-         end
-         return losses
+         return pipeline.legs(pipeline.open(plan, whole), plan, whole,
+            { { 1, 1 }, { 2, 2 }, { 4, 3 } })
       end
       local plan = pipeline.plan(o)
       assert.same(legs(plan), legs(plan:edit(tight)))

@@ -57,13 +57,7 @@ describe("a swap directory", function()
             whole.threaded = threaded
             local run, params = begin(plan, dir)
             assert.is_true(run:swap_rate() > 0)
-            local losses = {}
-            for _, leg in ipairs { { 1, 1 }, { 2, 3 } } do
-               for _, loss in ipairs((pipeline.steps(run, plan, whole, leg[1], leg[2]))) do
-                  losses[#losses + 1] = loss
-               end
-            end
-            assert.same(judge.losses, losses)
+            assert.same(judge.losses, pipeline.legs(run, plan, whole, { { 1, 1 }, { 2, 3 } }))
             for name, values in pairs(judge.params) do
                assert.same(values, params[name]:totable())
             end

@@ -222,6 +222,29 @@ function M.steps(run, plan, o, first, n)
    return losses, norms, run:finish(o.trace)
 end
 
+--- Losses of several legs of one run, each { number of its first step, how many }.
+function M.legs(run, plan, o, legs)
+   local losses = {}
+   for _, leg in ipairs(legs) do
+      for _, loss in ipairs((M.steps(run, plan, o, leg[1], leg[2]))) do
+         losses[#losses + 1] = loss
+      end
+   end
+   return losses
+end
+
+--- A run with the same initial values each time.
+-- @treturn Run
+-- @treturn table its parameters, by name
+function M.open(plan, o)
+   local run, params = ranks.run(plan), {}
+   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
+   plan.options.model:initialize(params, o.seed)
+   if o.plant then o.plant(params) end
+   run:refresh()
+   return run, params
+end
+
 --- Trains from the same initial values each time.
 --
 -- Beside the presets: plant (a function that changes the initial parameters, by name), shape and
@@ -235,12 +258,7 @@ end
 function M.train(options)
    local rss = core.sys.rss()
    local plan, o = M.plan(options)
-   local run = ranks.run(plan)
-   local params = {}
-   for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
-   plan.options.model:initialize(params, o.seed)
-   if o.plant then o.plant(params) end
-   run:refresh()
+   local run = M.open(plan, o)
    local done, losses, norms, timeline = pcall(M.steps, run, plan, o, 1, o.steps)
    local grown = core.sys.rss() - rss
    if not done then pcall(run.finish, run) end
