@@ -50,15 +50,6 @@ describe("harmony-pp", function()
    end)
 end)
 
---- What a batch of a plan copies to and from host memory, of a class, on all devices.
-local function bytes_of(plan, class)
-   local bytes = 0
-   for _, volume in ipairs(plan.volumes) do
-      bytes = bytes + volume.bytes_in[class] + volume.bytes_out[class]
-   end
-   return bytes
-end
-
 --- How often each class is loaded and saved in a plan's text, of all stages.
 local function moves_of(text)
    local counts, total = {}, { L = 0, O = 0, D = 0 }
@@ -104,12 +95,12 @@ describe("updates in host memory", function()
          })
          local at_home = pipeline.plan(o)
          local on_device = pipeline.plan(with(o, { update = "device" }))
-         local weights = bytes_of(on_device, "weights") / 3
-         assert.equal(2 * weights, bytes_of(at_home, "weights"))
-         assert.equal(0, bytes_of(at_home, "optimizer"))
+         local weights = traffic.planned(on_device, "weights") / 3
+         assert.equal(2 * weights, traffic.planned(at_home, "weights"))
+         assert.equal(0, traffic.planned(at_home, "optimizer"))
          local moves = moves_of(at_home:text())
          assert.equal(6, moves.gradients)
-         assert.is_true(bytes_of(at_home, "gradients") >= weights)
+         assert.is_true(traffic.planned(at_home, "gradients") >= weights)
       end
    end)
 
@@ -166,7 +157,7 @@ describe("replicas", function()
             local judge = pipeline.train(o)
             for _, swap in ipairs { "always", "lms" } do
                local run = pipeline.train(with(o, { swap = swap }))
-               assert.is_true(bytes_of(run.plan, "weights") > 0)
+               assert.is_true(traffic.planned(run.plan, "weights") > 0)
                assert_judged(judge, run)
             end
          end
@@ -184,9 +175,9 @@ describe("2bw", function()
             local judge = pipeline.train(o)
             for _, swap in ipairs { "lms", "clean", "always" } do
                local run = pipeline.train(with(o, { swap = swap }))
-               assert.equal(0, bytes_of(run.plan, "weights"))
-               assert.is_true(bytes_of(run.plan, "optimizer") > 0)
-               assert.is_true(bytes_of(run.plan, "gradients") > 0)
+               assert.equal(0, traffic.planned(run.plan, "weights"))
+               assert.is_true(traffic.planned(run.plan, "optimizer") > 0)
+               assert.is_true(traffic.planned(run.plan, "gradients") > 0)
                assert.same(judge.losses, run.losses)
                assert.same(judge.params, run.params)
                for d, planned in ipairs(run.plan.memory) do

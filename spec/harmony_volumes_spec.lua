@@ -1,5 +1,6 @@
 --- The table of Harmony's volumes: what four systems move, counted, planned and executed.
 
+local assert_judged = require("spec.support.judged")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
@@ -64,15 +65,6 @@ local function train(R, N, M, system)
    return run
 end
 
---- Bytes of a class that all devices copy in and out, as planned.
-local function bytes_of(plan, class)
-   local bytes = 0
-   for _, volume in ipairs(plan.volumes) do
-      bytes = bytes + volume.bytes_in[class] + volume.bytes_out[class]
-   end
-   return bytes
-end
-
 --- How often each class is loaded and saved in a plan's text, and values that pass forward, Y, and
 -- back, dX, through host memory; actions by letter.
 local function moves_of(text)
@@ -131,15 +123,15 @@ describe("Harmony's table of volumes", function()
          local moves, letters = moves_of(run.plan:text())
          for class, key in pairs { weights = "W", gradients = "dW", activations = "X" } do
             assert.equal(table_[key], moves[class] or 0, key)
-            local model = one[key] > 0 and R * bytes_of(once, class) / one[key] or 0
-            assert.equal(table_[key] * model / R, bytes_of(run.plan, class), key)
+            local model = one[key] > 0 and R * traffic.planned(once, class) / one[key] or 0
+            assert.equal(table_[key] * model / R, traffic.planned(run.plan, class), key)
          end
          -- a replica has the optimizer's state of the part of the weights that it updates
          assert.equal(table_.K, moves.optimizer)
          assert.equal(table_.Y, moves.Y or 0)
          assert.equal(table_.dX, moves.dX or 0)
          local hidden = hidden_bytes(run.plan)
-         assert.equal((table_.Y + table_.dX) * hidden, bytes_of(run.plan, "buffers"))
+         assert.equal((table_.Y + table_.dX) * hidden, traffic.planned(run.plan, "buffers"))
          assert.equal(table_["send Y"] * hidden, traffic.sent(run, "forward"))
          assert.equal(table_["send dX"] * hidden, traffic.sent(run, "backward"))
          -- of replicas what a ring would: gradients, then weights
@@ -153,11 +145,7 @@ describe("Harmony's table of volumes", function()
             batch = M, micro_batches = M, devices = parallel and "cpu:" .. N or "cpu:1",
             schedule = parallel and "data-parallel" or "sequential", stages = 1,
          }))
-         assert.same(judge.losses, run.losses)
-         assert.same(judge.params, run.params)
-         for d, planned in ipairs(run.plan.memory) do
-            assert.is_true(run.measured[d].total <= planned.total)
-         end
+         assert_judged(judge, run)
       end
 
       it(("is executed: %s, --swap %s"):format(schedule, swap), function()
@@ -210,7 +198,7 @@ describe("Harmony's volumes of packs", function()
       -- what enters a backward pack leaves and comes back, but for the batch and the last pack
       assert.equal(2 * M * (R - 2), moves.activations)
       local ends, all = boundaries(run.plan, packs)
-      assert.equal(2 * M * (ends + all), bytes_of(run.plan, "buffers"))
+      assert.equal(2 * M * (ends + all), traffic.planned(run.plan, "buffers"))
       assert.equal(0, traffic.sent(run, "forward"))
       assert.equal(0, traffic.sent(run, "backward"))
       assert.same(letters, executed(run))

@@ -33,4 +33,13 @@ function M.sent(run, kind)
    return bytes
 end
 
+--- Bytes of a class that a plan says all devices copy, from host memory and to it.
+function M.planned(plan, class)
+   local bytes = 0
+   for _, volume in ipairs(plan.volumes) do
+      bytes = bytes + volume.bytes_in[class] + volume.bytes_out[class]
+   end
+   return bytes
+end
+
 return M
