@@ -323,6 +323,17 @@ describe("stages with replicas", function()
       assert.is_true(share > 2 and share < 4, tostring(share))
    end)
 
+   it("share the optimizer's state of several stages, whichever has the largest weights", function()
+      local options = {
+         family = "bert", devices = "cpu:4", schedule = "data-parallel", d_model = 48, d_ff = 192,
+      }
+      local whole = pipeline.plan(options).memory
+      options.stages = 12 -- most of which have one large weight
+      for d, memory in ipairs(pipeline.plan(options).memory) do
+         assert.near(whole[d].optimizer, memory.optimizer, .05 * whole[d].optimizer)
+      end
+   end)
+
    it("are those of a plan's file", function()
       local options = { replicas = "2-1", devices = "cpu:3" }
       local made = pipeline.plan(options)

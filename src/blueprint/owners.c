@@ -66,12 +66,28 @@ static int compare_shares(const void *a, const void *b)
     return (x->param > y->param) - (x->param < y->param);
 }
 
-/* The largest parameter first, each to the replica that has the least until then. */
+/* Of a stage's replicas the one that has the least until then, of equals that whose device has the
+ * least of all stages. */
+static int find_least(const ft_blueprint *b, int stage, const int64_t *of_seat,
+                      const int64_t *of_device)
+{
+    const ft_stage_share *all = &b->seating.of[stage];
+    int least = all->first;
+    for (int s = all->first + 1; s < all->first + all->n; s++) {
+        int64_t less = of_seat[least] - of_seat[s];
+        if (!less) less = of_device[b->seats[least].device] - of_device[b->seats[s].device];
+        if (less > 0) least = s;
+    }
+    return least;
+}
+
+/* The largest parameter first. */
 static ft_status deal_owners(ft_blueprint *b, ft_error *err)
 {
     share *shares = ft_arena_array(b->arena, b->n_params + 1, sizeof *shares);
-    int64_t *load = ft_arena_array(b->arena, b->seating.n_seats, sizeof *load);
-    if (!shares || !load) return no_memory(err);
+    int64_t *of_seat = ft_arena_array(b->arena, b->seating.n_seats, sizeof *of_seat);
+    int64_t *of_device = ft_arena_array(b->arena, b->cut.n_devices, sizeof *of_device);
+    if (!shares || !of_seat || !of_device) return no_memory(err);
     for (int p = 0; p < b->n_params; p++) {
         const ft_param_layout *info = &b->params[p];
         shares[p] = (share){info->n_terms ? ft_spec_bytes(&info->spec) : 0, p};
@@ -79,12 +95,9 @@ static ft_status deal_owners(ft_blueprint *b, ft_error *err)
     qsort(shares, (size_t)b->n_params, sizeof *shares, compare_shares);
     for (int i = 0; i < b->n_params; i++) {
         ft_param_layout *info = &b->params[shares[i].param];
-        const ft_stage_share *stage = &b->seating.of[info->owner];
-        int least = stage->first;
-        for (int s = stage->first; s < stage->first + stage->n; s++)
-            if (load[s] < load[least]) least = s;
-        load[least] += shares[i].bytes;
-        info->owner = least;
+        info->owner = find_least(b, info->owner, of_seat, of_device);
+        of_seat[info->owner] += shares[i].bytes;
+        of_device[b->seats[info->owner].device] += shares[i].bytes;
     }
     return FT_OK;
 }
