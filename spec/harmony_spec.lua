@@ -32,6 +32,17 @@ describe("harmony-pp", function()
       end)
    end
 
+   it("updates stages that are as far from the loss when all gradients are there", function()
+      local o = options_of("gpt2", { devices = "cpu:1", clip = 1, stages = 18 })
+      local judge = pipeline.train(with(o, { schedule = "sequential", stages = 1 }))
+      for _, order in ipairs { { "data-parallel" }, { "harmony-pp" }, { "harmony-pp", "2/1" } } do
+         local run = pipeline.train(with(o, { schedule = order[1], packs = order[2] }))
+         -- words and positions each have a stage, and neither needs the other
+         assert.matches("\nedge F0>F2 .-\nedge F1>F2 ", run.plan:text())
+         assert_judged(judge, run)
+      end
+   end)
+
    it("updates a stage behind its backwards, with --clip at the end, which is said", function()
       local now = pipeline.plan(options_of("bert", { clip = 0 }))
       assert.matches("\nbody 0 F0.0.0%-3 F2.0.0%-3 F4.0.0%-3 B4.0.0%-3 R4.0 U4.0\n", now:text())

@@ -133,12 +133,23 @@ static void put_in_turn(group *g, int batch)
     put_rest(g, batch);
 }
 
-/* Stages whose updates wait for reduces of stages that are further from the loss. */
-static void find_late(const leg *l, int *waits, bool *late)
+/* Whether a stage stands before another in forwards, and behind it in backwards: the one that is
+ * further from the loss, of equals the first; those that make tasks follow each other. */
+static bool is_before(const leg *l, int stage, int other)
+{
+    const int *depth = l->depths.depth;
+    if (l->pipeline->tasks.forward || depth[stage] == depth[other]) return stage < other;
+    return depth[stage] > depth[other];
+}
+
+/* Stages whose updates wait for reduces of stages that go back behind them. */
+static void find_late(const leg *l, int *rank, int *waits, bool *late)
 {
     const ft_pipeline *p = l->pipeline;
-    const int *depth = l->depths.depth;
-    for (int s = 0; s < p->n_stages; s++) waits[s] = depth[s]; /* the furthest that R waits for */
+    for (int s = 0; s < p->n_stages; s++) { /* the rank of the last whose R it waits for */
+        for (int other = 0; other < p->n_stages; other++) rank[s] += is_before(l, s, other);
+        waits[s] = rank[s];
+    }
     for (bool more = true; more;) {
         more = false;
         for (int e = 0; e < p->n_edges; e++) {
@@ -150,22 +161,19 @@ static void find_late(const leg *l, int *waits, bool *late)
     }
     for (int e = 0; e < p->n_edges; e++) {
         const ft_edge *edge = &p->edges[e];
-        if (edge->to_kind == FT_ACT_UPDATE && waits[edge->from] > depth[edge->to])
+        if (edge->to_kind == FT_ACT_UPDATE && waits[edge->from] > rank[edge->to])
             late[edge->to] = true;
     }
-    for (int s = 0; s < p->n_stages; s++) late[s] |= waits[s] > depth[s];
+    for (int s = 0; s < p->n_stages; s++) late[s] |= waits[s] > rank[s];
 }
 
-/* The device's stages, the furthest from the loss first; those that make tasks as they follow each
- * other. */
+/* The device's stages, in the order of forwards. */
 static void find_stages(group *g)
 {
-    const int *depth = g->leg->depths.depth;
-    bool by_number = g->leg->pipeline->tasks.forward;
     for (int s = 0; s < g->leg->pipeline->n_stages; s++) {
         if (ft_seat_of(&g->leg->shares, s, g->device) < 0) continue;
         int at = g->n_stages++;
-        for (; at > 0 && !by_number && depth[g->stages[at - 1]] < depth[s]; at--)
+        for (; at > 0 && is_before(g->leg, s, g->stages[at - 1]); at--)
             g->stages[at] = g->stages[at - 1];
         g->stages[at] = s;
     }
@@ -236,20 +244,21 @@ ft_status leg_group(leg *l, ft_error *err)
 {
     const ft_pipeline *p = l->pipeline;
     FT_TRY(check_places(l, err));
-    int *numbers = ft_arena_array(l->arena, 2 * (int64_t)p->n_stages, sizeof *numbers);
+    int *numbers = ft_arena_array(l->arena, 3 * (int64_t)p->n_stages, sizeof *numbers);
     bool *late = ft_arena_array(l->arena, p->n_stages, sizeof *late);
     l->orders = ft_arena_array(l->arena, l->shares.n_seats, sizeof *l->orders);
     l->done = ft_arena_array(l->arena, p->n_devices, sizeof *l->done);
     if (!numbers || !late || !l->orders || !l->done)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
-    find_late(l, numbers, late);
+    find_late(l, numbers, numbers + p->n_stages, late);
     for (int seat = 0; seat < l->shares.n_seats; seat++) {
         int stage = l->shares.seat_stage[seat], per_batch = l->shares.of[stage].per_batch;
         bool holds_all = l->schedule->groups && !ft_tasks_go_back(&p->tasks, stage);
         l->orders[seat] = (stage_order){.versions = 1, .in_flight = holds_all ? per_batch : 1};
     }
     for (int d = 0; d < p->n_devices; d++) {
-        group g = {.leg = l, .device = d, .stages = numbers + p->n_stages, .late = late};
+        group g = {
+            .leg = l, .device = d, .stages = numbers + 2 * (int64_t)p->n_stages, .late = late};
         FT_TRY(order_device(l, &g, err));
     }
     return FT_OK;
