@@ -112,6 +112,28 @@ describe("joint forwards", function()
       assert.is_true(plan:simulate(1).seconds < as_small:simulate(1).seconds)
    end)
 
+   it("are predicted by what they take together, where work is measured", function()
+      local plan = pipeline.plan(options_of("bert", {
+         profile = "fresh", devices = "cpu:1", stages = 4, forward_micro_batches = 2,
+      }))
+      local joint, stage = plan.said.costs[1].joint_ns, plan.partition.stage
+      assert.equal(#stage, #joint)
+      local function stages_of(factor)
+         local costs = with(plan.said.costs[1], { joint_ns = {} })
+         for n, ns in ipairs(joint) do costs.joint_ns[n] = factor * ns end
+         return core.engine.blueprint(with(plan.said, { costs = { costs } })):stages()
+      end
+      local together = { 0, 0, 0, 0 }
+      for n, ns in ipairs(joint) do together[stage[n]] = together[stage[n]] + ns end
+      local once, twice = stages_of(1), stages_of(2)
+      for s, found in ipairs(plan.blueprint:stages()) do
+         assert.equal(found.forward_ns, once[s].forward_ns)
+         local part = s < 4 and together[s] / 4 or 0 -- the last goes forward and back at once
+         assert.near(part, twice[s].forward_ns - once[s].forward_ns, 1e-6 * together[s])
+         assert.equal(once[s].backward_ns, twice[s].backward_ns)
+      end
+   end)
+
    it("take what was planned, of every class", function()
       local run = pipeline.train(options_of("bert", {
          devices = "cpu:1", stages = 4, forward_micro_batches = 2, longest = true,

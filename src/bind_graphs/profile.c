@@ -36,6 +36,7 @@ const ft_work_costs *script_check_costs(lua_State *L, int t, const ft_graph *g)
     ft_work_costs *costs = lua_newuserdata(L, sizeof *costs);
     costs->node_ns = cost_list(L, t, "node_ns", ft_graph_n_nodes(g), true);
     costs->recompute_ns = cost_list(L, t, "recompute_ns", n_forward, false);
+    costs->joint_ns = cost_list(L, t, "joint_ns", n_forward, false);
     costs->pack_ns = cost_list(L, t, "pack_ns", n_forward, true);
     costs->update_ns = cost_list(L, t, "update_ns", n_params, true);
     costs->norm_ns = cost_list(L, t, "norm_ns", n_params, true);

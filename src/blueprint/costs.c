@@ -29,14 +29,16 @@ static const ft_work_costs *costs_of(const ft_blueprint *b, int device)
     return b->cut.costs ? b->cut.costs[device] : NULL;
 }
 
-/* What part of the node's time a micro-batch takes where a joint forward takes several, as far as
- * that is known. */
-static double joint_share(const ft_blueprint *b, int s, int node)
+/* A micro-batch's part of a forward node's time, which takes a micro-batch alone so long: of a
+ * joint forward as much as is measured, else as much less as is modelled. */
+static double forward_ns(const ft_blueprint *b, int s, int node, double alone)
 {
     const ft_device *device = &b->cut.devices[b->seats[s].device];
+    const ft_work_costs *costs = costs_of(b, b->seats[s].device);
     int joint = b->seating.of[b->seats[s].stage].joint, largest = b->cut.n_graphs - 1;
-    if (joint == 1) return 1;
-    return ft_node_time_ns(b->cut.joint_graphs[largest], node, device) / joint /
+    if (joint == 1) return alone;
+    if (costs && costs->joint_ns) return costs->joint_ns[node] / joint;
+    return alone * ft_node_time_ns(b->cut.joint_graphs[largest], node, device) / joint /
            ft_node_time_ns(b->cut.graphs[largest], node, device);
 }
 
@@ -53,7 +55,7 @@ static double sum_nodes(const ft_blueprint *b, int s, ft_action_kind kind)
         double alone = !costs ? ft_node_time_ns(g, nodes[i], &b->cut.devices[b->seats[s].device])
                        : again && costs->recompute_ns ? costs->recompute_ns[nodes[i]]
                                                       : costs->node_ns[nodes[i]];
-        ns += forward ? alone * joint_share(b, s, nodes[i]) : alone;
+        ns += forward ? forward_ns(b, s, nodes[i], alone) : alone;
     }
     return ns;
 }

@@ -9,6 +9,7 @@
 typedef struct ft_work_costs {
     const double *node_ns;      /* by node */
     const double *recompute_ns; /* by forward node, run again before backward; NULL: as node_ns */
+    const double *joint_ns;     /* by forward node, of a joint forward as a whole; NULL: modelled */
     const double *pack_ns;      /* by forward node: packed copies of its weight, per update */
     const double *update_ns;    /* by parameter: its optimizer step */
     const double *norm_ns;      /* by parameter: the squared norm of its gradient */

@@ -10,11 +10,27 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
+--- A profile of the graph, measured here; nil where there is no memory for it: what does not fit
+-- here is modelled, and the plan says whether a run would.
+local function measured(o, graph, recompute)
+   local ok, profile = pcall(profiles, graph, o.devices, {
+      measure = true, fresh = o.profile == "fresh", recompute = recompute,
+      accumulate = o.micro_batches > 1, optimizer = o.optimizer, hypers = o.hypers,
+      dtype = o.precision,
+   })
+   if ok then return profile end
+   if profile.status ~= "out of memory" then error(profile, 0) end
+   return nil
+end
+
+-- What --profile may say besides a file: whether work is measured.
+local MEASURED = { measured = true, fresh = true }
+
 --- The profile that --profile asks for, nil when costs are modelled.
 function M.profile(o, graph, devices)
    local how = o.profile or "modelled"
    if how == "modelled" then return nil end
-   if how ~= "measured" and how ~= "fresh" then
+   if not MEASURED[how] then
       if core.sys.exists(how) ~= "file" then
          usage("%s is neither measured, fresh, modelled nor a profile's file",
             named.value(o, "profile", how))
@@ -25,14 +41,7 @@ function M.profile(o, graph, devices)
       usage("%s: devices %s are not here to be measured", named.value(o, "profile", how),
          clusters.name_of(o.devices))
    end
-   local ok, profile = pcall(profiles, graph, o.devices, {
-      measure = true, fresh = how == "fresh", recompute = o.recompute == "always",
-      accumulate = o.micro_batches > 1, optimizer = o.optimizer, hypers = o.hypers,
-      dtype = o.precision,
-   })
-   if ok then return profile end
-   if profile.status ~= "out of memory" then error(profile, 0) end
-   return nil -- a block that does not fit here is modelled; the plan says whether a run would
+   return measured(o, graph, o.recompute == "always")
 end
 
 --- Costs of evaluation by a profile of training without dropout. What training does not have is
@@ -46,10 +55,19 @@ function M.evaluation(profile, o, graphs)
    return shares.blend(profile:costs(graph, modelled), graphs.evaluation, part, o.devices)
 end
 
---- Costs of a profile, averaged over the length buckets that batches fall into.
+--- Costs of a profile, averaged over the length buckets that batches fall into; with those of joint
+-- forwards, where work is measured here and there are some.
 function M.average(profile, o, graphs)
    local part = o.shares or o.train and shares.of(o.train, o.buckets, o.batch)
-   return shares.blend(profile:costs(graphs[#graphs]), graphs, part, o.devices)
+   local costs = shares.blend(profile:costs(graphs[#graphs]), graphs, part, o.devices)
+   local joint = graphs.joint
+   local large = joint and MEASURED[o.profile] and measured(o, joint[#joint], false)
+   if large then
+      local all = shares.blend(large:costs(joint[#joint]), joint, part, o.devices)
+      costs.joint_ns = {}
+      for n = 1, joint[1]:counts().forward do costs.joint_ns[n] = all.node_ns[n] end
+   end
+   return costs
 end
 
 return M
