@@ -77,7 +77,10 @@ endforeach()
 
 # Sanitizers add mutable objects of their own, and the sources are the same.
 if(NOT FTPIPE_SANITIZE)
-  foreach(rule layers lua_rooms rooms benches sizes weight calls comments globals headers leftovers format luacheck ldoc)
+  file(STRINGS tools/lint.lua rules REGEX "^function rules\\.")
+  list(TRANSFORM rules REPLACE "^function rules\\.([a-z_]+).*" "\\1")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS tools/lint.lua)
+  foreach(rule IN LISTS rules)
     ft_test(lint/${rule} ftpipe tools/lint.lua ${CMAKE_BINARY_DIR} ${rule})
     set_tests_properties(lint/${rule} PROPERTIES LABELS lint)
   endforeach()

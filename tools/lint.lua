@@ -80,7 +80,13 @@ end
 
 -- Rules: each gets a function that notes a finding -----------------------------------------------
 
-local rules = {}
+-- The rules by name, and their names in the order in which they stand here. cmake/FtTests.cmake
+-- reads the lines that begin them: each is a test.
+local ORDER = {}
+local rules = setmetatable({}, { __newindex = function(list, name, rule)
+   ORDER[#ORDER + 1] = name
+   rawset(list, name, rule)
+end })
 
 --- What a room may include: itself and, transitively, what it uses (rooms.txt is written by CMake).
 local function reachable()
@@ -496,9 +502,6 @@ function rules.ldoc(finding)
 end
 
 -- Running -----------------------------------------------------------------------------------------
-
-local ORDER = { "layers", "lua_rooms", "rooms", "benches", "sizes", "weight", "calls", "comments",
-   "globals", "headers", "device_kinds", "named_files", "leftovers", "format", "luacheck", "ldoc" }
 
 local chosen = {}
 for i = 2, #arg do chosen[i - 1] = arg[i] end

@@ -137,7 +137,7 @@ end
 -- @tparam task task
 -- @tparam table found layout by name
 -- @tparam string path
--- @treturn {table,...} rows with .path, as records.lua gives them
+-- @treturn {table,...} rows with .path, as text/records.lua gives them
 -- @treturn table layout
 -- @raise not found, malformed data
 function M.read(task, found, path)
