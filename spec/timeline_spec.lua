@@ -130,6 +130,32 @@ describe("a timeline of a run whose state moves", function()
       assert.is_true(exposed > 0)
    end)
 
+   it("has what passes through host memory among them, in its plan too", function()
+      local o = options_of("cpu:1")
+      o.schedule, o.swap, o.stages = "harmony-pp", "task", 6
+      local run = pipeline.train(o)
+      local planned, bytes = run.plan.volumes[1], { send = 0, receive = 0 }
+      for _, event in ipairs(core.json.decode(run.timeline.trace).traceEvents) do
+         if bytes[event.cat] then
+            assert.equal("buffers", event.args.class)
+            assert.matches("^[FB]%d>[FB]%d$", event.args.edge)
+            bytes[event.cat] = bytes[event.cat] + event.args.bytes
+         end
+      end
+      assert.is_true(bytes.send > 0)
+      assert.same({ send = planned.bytes_out.buffers, receive = planned.bytes_in.buffers }, bytes)
+      files.in_directory(function(dir)
+         run.plan:draw(dir .. "/plan.svg", 4)
+         local svg = core.sys.read_file(dir .. "/plan.svg")
+         local boundaries = count(run.plan:text(), "\nedge [FB]%d+>[FB]%d+ bytes")
+         for _, letter in ipairs { "S", "V" } do -- of two micro-batches, four times
+            local title = "<title>%s stage %%d+ mb %%d along [FB]%%d+&gt;[FB]%%d+, batch"
+            assert.equal(8 * boundaries, count(svg, title:format(letter)))
+         end
+         assert.equal(1, count(svg, '"w">buffers</text>'))
+      end)
+   end)
+
    it("is in its report, with what was copied", function()
       files.in_directory(function(dir)
          local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--steps", "4", "--eval-limit",

@@ -196,8 +196,14 @@ static void test_what_was_sent(void)
         {.start_ns = 6, .end_ns = 9, .kind = FT_ACT_FORWARD, .stage = 1, .device = 1, .bytes = 3},
     };
     int64_t by_kind[FT_ACT_COUNT];
+    ft_error err = {0};
+    ft_text text = {0};
     ft_timeline *t = timeline_of(sending, 5, 2, 2);
     if (!t) return;
+    CHECK_STATUS(ft_timeline_write_trace(t, &plan, NULL, &text, &err), FT_OK);
+    CHECK(strstr(text.data, "\"cat\":\"send\",\"name\":\"S stage 0 mb 0\",\"args\":{\"batch\":0,"
+                            "\"micro\":0,\"edge\":\"B1>B0\"}}"));
+    ft_text_fini(&text);
     ft_timeline_sent(t, &plan, 0, by_kind);
     for (int k = 0; k < FT_ACT_COUNT; k++)
         CHECK(by_kind[k] == (k == FT_ACT_FORWARD ? 10 : k == FT_ACT_BACKWARD ? 5 : 0));

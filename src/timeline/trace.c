@@ -11,7 +11,8 @@ static int stream_of(const ft_event *e)
 
 static bool has_edge(const ft_event *e)
 {
-    return e->wait == FT_WAIT_DATA || e->wait == FT_WAIT_SLOT;
+    bool passes = ft_action_item(e->kind) == FT_ITEM_EDGE;
+    return passes || e->wait == FT_WAIT_DATA || e->wait == FT_WAIT_SLOT;
 }
 
 /* Slices of one track must not overlap: events by device and stream, and each after the one before
@@ -107,8 +108,30 @@ static void write_move(const ft_timeline *t, const ft_event *e, const ft_holding
     ft_text_add(text, "}}");
 }
 
-static void write_slice(const ft_timeline *t, const ft_event *e, const ft_holdings *h,
-                        ft_text *text)
+static void write_edge(const ft_edge *edge, ft_text *text)
+{
+    ft_text_add(text, "%c%d>%c%d", ft_action_letter(edge->from_kind), edge->from,
+                ft_action_letter(edge->to_kind), edge->to);
+}
+
+/* What an S or V copies along its edge; through host memory it is among the copies of classes. */
+static void write_pass(const ft_timeline *t, const ft_plan *plan, const ft_event *e,
+                       const ft_holdings *h, ft_text *text)
+{
+    ft_text_add(text,
+                "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"edge\":\"",
+                ft_action_letter(e->kind), e->stage, e->micro, e->batch, e->micro);
+    write_edge(&plan->edges[e->edge], text);
+    ft_text_add(text, "\"");
+    if (h && timeline_passes_home(plan, e))
+        ft_text_add(text, ",\"class\":\"%s\",\"bytes\":%lld",
+                    ft_memory_classes[FT_MEMORY_BUFFERS].name,
+                    (long long)timeline_copied_bytes(t, h, e));
+    ft_text_add(text, "}}");
+}
+
+static void write_slice(const ft_timeline *t, const ft_plan *plan, const ft_event *e,
+                        const ft_holdings *h, ft_text *text)
 {
     char letter = ft_action_letter(e->kind);
     int stream = stream_of(e);
@@ -116,6 +139,8 @@ static void write_slice(const ft_timeline *t, const ft_event *e, const ft_holdin
     ft_text_add(text, "\"cat\":\"%s\",", ft_action_word(e->kind));
     if (ft_action_item(e->kind) == FT_ITEM_CLASS)
         write_move(t, e, h, text);
+    else if (ft_action_item(e->kind) == FT_ITEM_EDGE)
+        write_pass(t, plan, e, h, text);
     else if (ft_action_per_micro(e->kind))
         ft_text_add(text,
                     "\"name\":\"%c stage %d mb %d\",\"args\":{\"batch\":%d,\"micro\":%d,\"lag\":%d,"
@@ -139,9 +164,8 @@ static void write_waits(const ft_timeline *t, const ft_plan *plan, ft_text *text
             write_begin(e->device, t->n_stages + FT_STREAM_COUNT, last, e->start_ns, text);
             ft_text_add(text, "\"cat\":\"wait\",\"name\":\"%s", ft_wait_word(e->wait));
             if (has_edge(e)) {
-                const ft_edge *edge = &plan->edges[e->edge];
-                ft_text_add(text, " %c%d>%c%d", ft_action_letter(edge->from_kind), edge->from,
-                            ft_action_letter(edge->to_kind), edge->to);
+                ft_text_add(text, " ");
+                write_edge(&plan->edges[e->edge], text);
             }
             ft_text_add(text, "\",\"args\":{}},\n");
         }
@@ -180,7 +204,7 @@ ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *pl
     for (int d = 0; holdings && timeline->n_events && d < timeline->n_devices; d++)
         FT_TRY(write_memory(timeline, d, holdings, text, err));
     for (int64_t i = 0; i < timeline->n_events; i++) {
-        write_slice(timeline, &timeline->events[i], holdings, text);
+        write_slice(timeline, plan, &timeline->events[i], holdings, text);
         ft_text_add(text, i + 1 < timeline->n_events + timeline->n_passages ? ",\n" : "\n");
     }
     for (int64_t i = 0; i < timeline->n_passages; i++) {

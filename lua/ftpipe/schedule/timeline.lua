@@ -1,8 +1,8 @@
 --- A leg as a drawing: what every device does when, and below it the bytes of activations that it
 -- holds meanwhile. Where it waits a bar at the foot says for what. What reads weights that are late
 -- has a black line above it, the thicker, the later. Where state moves, thin rows below a device's
--- have its copies from host memory and to it, in colours of classes, and the bytes are all that it
--- holds, below its budget.
+-- have its copies from host memory and to it, in colours of classes, with sends and receives of
+-- their own, and the bytes are all that it holds, below its budget.
 
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
@@ -23,30 +23,29 @@ local COLOURS = {
 }
 local OTHER = "#999999"
 
--- Classes of memory that move, in the order of the legend, and streams of copies, from top to
--- bottom, by what their actions are.
+-- Classes of memory in the order of the legend: those that move have colours, and what passes
+-- between stages through host memory has another.
 local CLASSES, CLASS_COLOURS = {}, {}
-local PALETTE = { "#0072B2", "#D55E00", "#CC79A7", "#F0E442", "#009E73" }
-for _, class in ipairs(core.schedule.memory_classes()) do
-   if class.moves then
-      CLASS_COLOURS[class.name] = PALETTE[#CLASSES + 1] or OTHER
-      CLASSES[#CLASSES + 1] = class.name
-   end
+local PALETTE, PASSED = { "#0072B2", "#D55E00", "#CC79A7", "#F0E442", "#009E73" }, "#8C564B"
+local moving = 0
+for i, class in ipairs(core.schedule.memory_classes()) do
+   moving = moving + (class.moves and 1 or 0)
+   CLASSES[i], CLASS_COLOURS[class.name] = class.name, class.moves and PALETTE[moving] or PASSED
 end
-local STREAMS = { { "swap-in", "in" }, { "swap-out", "out" } }
 
--- What is drawn in a device's first row, of what has a batch: not what is on its way.
-local COPIED = { send = true, receive = true, ["swap-in"] = true, ["swap-out"] = true }
+-- Streams of copies, from top to bottom: name, and by what an action on it is, its number; what is
+-- in no class passes to another device, and is grey.
+local STREAMS = { "in", "out" }
+local COPIED = { ["swap-in"] = 1, receive = 1, ["swap-out"] = 2, send = 2 }
 
---- Rows of a trace: what the devices compute, what they wait for, and by stream their copies to and
--- from host memory.
+--- Rows of a trace: what the devices compute, what they wait for, and by stream their copies.
 local function parts_of(trace, n_devices)
    local parts = { actions = {}, waits = {}, copies = {} }
-   for _, stream in ipairs(STREAMS) do parts.copies[stream[1]] = {} end
+   for i in ipairs(STREAMS) do parts.copies[i] = {} end
    for _, event in ipairs(trace) do
       local of_device = event.ph == "X" and event.pid < n_devices
-      local list = of_device and (event.cat == "wait" and parts.waits or parts.copies[event.cat]
-         or event.args.batch and not COPIED[event.cat] and parts.actions)
+      local list = of_device and (event.cat == "wait" and parts.waits
+         or parts.copies[COPIED[event.cat]] or event.args.batch and parts.actions)
       if list then list[#list + 1] = event end
    end
    return parts
@@ -98,17 +97,18 @@ end
 --- A copy in the row of its stream.
 local function copy_box(event, x, y, width)
    local args = event.args
+   local name = event.name .. (args.edge and " along " .. args.edge or "")
    return ('<rect x="%.2f" y="%g" width="%.2f" height="%d" fill="%s"><title>%s, batch %d: %s%.3f '
       .. 'ms</title></rect>'):format(x, y, math.max(width, 0.3), SIZE.copy - 1,
-      CLASS_COLOURS[args.class] or OTHER, xml.escape(event.name), args.batch,
+      CLASS_COLOURS[args.class] or OTHER, xml.escape(name), args.batch,
       tonumber(args.bytes) and units.format_bytes(args.bytes) .. ", " or "", event.dur / 1e3)
 end
 
 --- What the colours of the classes are that were copied; "" where none was.
 local function legend(copies, y)
    local seen, words_of, x = {}, {}, SIZE.left
-   for _, stream in ipairs(STREAMS) do
-      for _, event in ipairs(copies[stream[1]]) do seen[event.args.class or ""] = true end
+   for _, list in ipairs(copies) do
+      for _, event in ipairs(list) do seen[event.args.class or ""] = true end
    end
    for _, class in ipairs(CLASSES) do
       if seen[class] then
@@ -166,7 +166,7 @@ function M.svg(played, names, budgets)
    local scale = SIZE.width / played.end_ns
    local parts = parts_of(core.json.decode(played.trace).traceEvents, #names)
    local swaps = 0
-   for _, stream in ipairs(STREAMS) do swaps = swaps + #parts.copies[stream[1]] end
+   for _, list in ipairs(parts.copies) do swaps = swaps + #list end
    local copies_height = swaps > 0 and #STREAMS * SIZE.copy or 0
    local step = SIZE.row + copies_height + (played.memory and SIZE.curve or 0) + SIZE.gap
    local width = SIZE.left + SIZE.width + 20
@@ -202,9 +202,9 @@ function M.svg(played, names, budgets)
       local below = SIZE.row + (i - 1) * SIZE.copy + 1
       for d in ipairs(names) do
          lines[#lines + 1] = ('<text x="%d" y="%g" class="w">%s</text>'):format(SIZE.left - 24,
-            SIZE.top + (d - 1) * step + below + SIZE.copy - 1, stream[2])
+            SIZE.top + (d - 1) * step + below + SIZE.copy - 1, stream)
       end
-      for _, event in ipairs(parts.copies[stream[1]]) do
+      for _, event in ipairs(parts.copies[i]) do
          lines[#lines + 1] = copy_box(event, place(event, below))
       end
    end
