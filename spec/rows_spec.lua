@@ -1,5 +1,6 @@
 --- Timelines in characters.
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
@@ -57,6 +58,55 @@ describe("a timeline in characters", function()
          assert.matches("plan 2: expected what ft.explore or ft.plan gives, got 3",
             files.failure(ft.compare, a, 3).message)
       end)
+
+   it("compares plans by what they differ in, and by one prediction", function()
+      local function explore(given)
+         return ft.explore("t5-small", copy({ devices = "sim:2x11GB", batch = 4, partition = "seq",
+            micro_batches = 2 }, given))
+      end
+      local a = explore { schedule = "async" }
+      local b = explore { schedule = "async", devices = "sim:2xa100", optimizer = "sgd" }
+      local other = ft.explore("gpt2", { devices = "sim:2x11GB", batch = 4, micro_batches = 2 })
+      local beside = tostring(ft.compare { a, b })
+      assert.matches("^  plan +devices +optimizer +schedule ", beside)
+      assert.matches("\n  seq +sim:2x11GB +adamw +async .*\n  seq +sim:2xa100 +sgd +async ", beside)
+      assert.is_nil(tostring(ft.compare(a, a:move("decoder/block.3", 1))):find("devices", 1, true))
+      assert.matches("plan +model .*\n  seq +t5%-small .*\n  mixed +gpt2 ",
+         tostring(ft.compare(a, other)))
+      -- what a block's place costs is said of the same prediction
+      local here, there = a:why("decoder/block.0"):match("here: ([%d.]+).*on sim:0 card: ([%d.]+)")
+      local moved = a:move("decoder/block.0", 1)
+      assert.equal(("%.1f"):format(a.samples_per_second), here)
+      assert.equal(("%.1f"):format(moved.samples_per_second), there)
+      local diff = tostring(a.plan:diff(moved.plan))
+      assert.truthy(diff:find(("predicted: %s -> %s samples/s"):format(here, there), 1, true), diff)
+      diff = "\n" .. tostring(a.plan:diff(b.plan))
+      assert.truthy(diff:find("\ndevices: sim:2x11GB -> sim:2xa100\noptimizer: adamw -> sgd\n", 1,
+         true), diff)
+   end)
+
+   it("says what a move changes, and not each stage that has another number behind it", function()
+      local function explore(devices)
+         return ft.explore("t5-small", { devices = devices, batch = 4, partition = "seq",
+            micro_batches = 2 })
+      end
+      local plan = explore("sim:2x11GB").plan
+      local moved = plan:move("decoder/block.3", 1)
+      local diff = tostring(plan:diff(moved))
+      assert.matches("^decoder/block.3: stage 1 on sim:1 card %-> stage 2 on sim:0 card", diff)
+      local moves, stayed = select(2, diff:gsub(" on sim", "")),
+         tonumber(diff:match("\nin stages of other numbers, on the same devices: (%d+) nodes\n"))
+      assert.equal(2, moves)
+      local n = 0
+      for node, stage in ipairs(moved.partition.stage) do
+         local other = plan.partition.stage[node]
+         n = n + (stage ~= other and moved.blueprint:stages()[stage].device
+            == plan.blueprint:stages()[other].device and 1 or 0)
+      end
+      assert.equal(n, stayed)
+      assert.matches("on sim:1 card: does not fit, sim:%d card would need [%d.]+ MB of its 200",
+         explore("sim:2x200MB"):why("encoder/block.0"))
+   end)
 
    it("says when there is nothing", function()
       assert.equal("nothing was computed", rows.text({}, { "a" }))

@@ -2,7 +2,7 @@
 -- here, in help and in messages.
 
 local core = require("ftpipe.core")
-local late = require("ftpipe.plan.late")
+local late = require("ftpipe.schedule.late")
 local placement = require("ftpipe.placement")
 local precision = require("ftpipe.plan.precision")
 local schedules = require("ftpipe.schedule")

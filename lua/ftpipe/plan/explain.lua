@@ -3,23 +3,28 @@
 local counted = require("ftpipe.base.counted")
 local edit = require("ftpipe.plan.edit")
 local options = require("ftpipe.plan.options")
+local over = require("ftpipe.plan.over")
+local playing = require("ftpipe.schedule.played")
+local units = require("ftpipe.base.units")
 
 local M = {}
 
-local BATCHES = 8 -- of a prediction that is only compared
+local BATCHES = 96 -- of a prediction that is only compared, at most
 
-local function rate(plan)
-   return plan:simulate(math.min(plan.options.batches, BATCHES)).samples_per_second
+--- Seconds of a batch in the long run, without warm-up and drain: as ft.explore says it.
+function M.seconds(plan)
+   local batches = math.min(plan.options.batches, BATCHES)
+   return playing.long_run(batches, function(n) return plan.blueprint:simulate(n).end_ns end)
 end
 
-local function over(plan)
-   for d, row in ipairs(plan.memory) do
-      local budget = plan.devices[d].memory_bytes
-      if row.total > budget then
-         return ("%s would need %.1f of %.1f MB"):format(plan.devices[d].name, row.total / 1e6,
-            budget / 1e6)
-      end
-   end
+local function rate(plan) return plan.options.batch / M.seconds(plan) end
+
+--- "sim:1 would need 18.7 GB of its 11.0 GB", of the device that is furthest over; nil: all fits.
+local function excess(plan)
+   local memory = over.memory(plan)
+   local most, d = over.worst(memory)
+   return most > 0 and ("%s would need %s of its %s"):format(plan.devices[d].name,
+      units.format_bytes(memory[d].total), units.format_bytes(memory[d].budget)) or nil
 end
 
 --- The stages that nodes of the set are in, "stage 2 on cpu:1", and the device of all of them,
@@ -41,8 +46,8 @@ local function alternative(plan, what, d, here)
    local name = plan.devices[d].name
    local ok, moved = pcall(plan.move, plan, what, d)
    if not ok then return ("  on %s: not possible: %s"):format(name, tostring(moved)) end
-   local excess = over(moved)
-   if excess then return ("  on %s: does not fit, %s"):format(name, excess) end
+   local why = excess(moved)
+   if why then return ("  on %s: does not fit, %s"):format(name, why) end
    local there = rate(moved)
    return ("  on %s: %.1f samples/s (%+.1f %%), %s"):format(name, there,
       100 * (there / here - 1), counted(moved.n_stages, "stage"))
@@ -63,22 +68,36 @@ function M.why(plan, what)
    return table.concat(lines, "\n")
 end
 
--- What a text or a number says; of others, as a function, nothing can be said.
-local TOLD = { string = true, number = true, boolean = true, ["nil"] = true }
+-- Of what a function or a table says nothing can be said.
+local OWN = { ["function"] = "one's own", table = "one's own", ["nil"] = "not given" }
 
-local function told(value) return value == nil and "not given" or tostring(value) end
-
-local function differing_options(a, b, lines)
-   if a.devices_name ~= b.devices_name then
-      lines[#lines + 1] = ("devices: %s -> %s"):format(a.devices_name, b.devices_name)
+-- What plans may differ in: names, and what a plan has.
+local TRAITS = {
+   { "model", function(plan) return plan.options.model.name end },
+   { "source", function(plan) return table.concat(plan.options.buckets, " ") end },
+   { "devices", function(plan) return plan.devices_name end },
+}
+for _, row in ipairs(options.taken_by("plan")) do
+   local function told(plan)
+      local value = plan.options[row[1]]
+      return OWN[type(value)] or tostring(value)
    end
-   for _, row in ipairs(options.taken_by("plan")) do
-      local key = row[1]
-      local x, y = a.options[key], b.options[key]
-      if row.plans and key ~= "devices" and x ~= y and TOLD[type(x)] and TOLD[type(y)] then
-         lines[#lines + 1] = ("%s: %s -> %s"):format(key, told(x), told(y))
+   if row.plans and row[1] ~= "devices" then TRAITS[#TRAITS + 1] = { row[1], told } end
+end
+
+--- What plans differ in: { name =, texts = (by plan) } of each.
+-- @tparam {plan,...} plans
+function M.traits(plans)
+   local differing = {}
+   for _, row in ipairs(TRAITS) do
+      local trait, differs = { name = row[1], texts = {} }, false
+      for i, plan in ipairs(plans) do
+         trait.texts[i] = row[2](plan)
+         differs = differs or trait.texts[i] ~= trait.texts[1]
       end
+      if differs then differing[#differing + 1] = trait end
    end
+   return differing
 end
 
 --- "encoder/block.3" of a longer scope: as far as blocks are numbered.
@@ -91,14 +110,16 @@ local function home(plan, stages, node)
    return ("stage %d on %s"):format(s - 1, plan.devices[stages[s].device].name), s, stages[s].device
 end
 
---- Blocks whose nodes are on another device, or in another stage.
+--- Blocks whose nodes are on another device; how many are in another stage of the same one.
 local function differing_nodes(a, b, lines)
    local graph, from, to = a.graphs[#a.graphs], a.blueprint:stages(), b.blueprint:stages()
-   local counts, order = {}, {}
+   local counts, order, stayed = {}, {}, 0
    for node = 1, #a.partition.stage do
       local x, sx, dx = home(a, from, node)
       local y, sy, dy = home(b, to, node)
-      if sx ~= sy or dx ~= dy then
+      if dx == dy then
+         stayed = stayed + (sx ~= sy and 1 or 0)
+      else
          local key = ("%s: %s -> %s"):format(block_of(graph:node(node).scope), x, y)
          if not counts[key] then order[#order + 1] = key end
          counts[key] = (counts[key] or 0) + 1
@@ -106,6 +127,10 @@ local function differing_nodes(a, b, lines)
    end
    for _, key in ipairs(order) do
       lines[#lines + 1] = ("%s (%s)"):format(key, counted(counts[key], "node"))
+   end
+   if stayed > 0 then
+      lines[#lines + 1] = ("in stages of other numbers, on the same devices: %s"):format(
+         counted(stayed, "node"))
    end
 end
 
@@ -123,7 +148,9 @@ end
 -- @treturn table list of lines, empty when nothing differs; its tostring has one on each line
 function M.diff(a, b)
    local lines = {}
-   differing_options(a, b, lines)
+   for _, trait in ipairs(M.traits { a, b }) do
+      lines[#lines + 1] = ("%s: %s -> %s"):format(trait.name, trait.texts[1], trait.texts[2])
+   end
    if #a.partition.stage == #b.partition.stage then
       differing_nodes(a, b, lines)
    else

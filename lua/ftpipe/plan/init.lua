@@ -18,7 +18,7 @@ local explain = require("ftpipe.plan.explain")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
 local groups = require("ftpipe.plan.groups")
-local late = require("ftpipe.plan.late")
+local late = require("ftpipe.schedule.late")
 local links = require("ftpipe.placement.links")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
@@ -216,37 +216,48 @@ local function check_look_ahead(o)
    end
 end
 
---- When a stage updates: "device", at once behind its backwards; or "end", when the gradients of
--- all stages are there, which clipping by their norm needs. Where, of what moves: `update_place`,
--- "device", "host", or "auto" for what is faster.
-local function settle_update(o)
-   local how = o.update or "auto"
-   if o.plan or o.given then return end -- as it is there
-   if how == "device" and o.clip > 0 then
-      usage("%s: a stage would update before the gradients of all are there, which %s needs; "
-         .. "expected %s or %s", named.value(o, "update", how), named.value(o, "clip", o.clip),
-         named.value(o, "update", "end"), named.value(o, "clip", 0))
-   end
-   local place = { auto = "auto", host = "host" }
-   o.update_place = place[how] or "device"
+-- What --update may say. A stage updates `when`: "device", at once behind its backwards, or "end",
+-- when the gradients of all stages are there; nil: as the schedule does. Of what moves, `place` is
+-- where: "device", "host", or "auto" for what is faster.
+local UPDATES = {
+   auto = { place = "auto" },
+   device = { when = "device", place = "device" },
+   ["end"] = { when = "end", place = "device" },
+   host = { place = "host" },
+}
+
+--- Refuses a directory of swaps where nothing can lie there.
+local function check_swap_dir(o, at_home)
    if o.swap_dir == "" then
       usage("%s: expected a directory", named.value(o, "swap_dir", ""))
-   elseif o.swap_dir and not swaps.may(o) then
+   elseif not swaps.may(o) then
       usage.of(o, "{swap_dir=%s} is for state that moves: expected {swap=auto}", o.swap_dir)
-   elseif o.swap_dir and how == "host" then
+   elseif at_home then
       usage.of(o, "{update=host} works in host memory, and with {swap_dir} the state is on disk: "
          .. "leave one out")
-   elseif o.swap_dir then
-      o.update_place = "device"
    end
-   if how == "host" and not swaps.may(o) then
-      usage("%s is for state that moves to host memory: expected %s", named.value(o, "update", how),
-         named.value(o, "swap", "auto"))
+end
+
+--- Decides `update` and `update_place`, columns of UPDATES. Clipping by the norm of all gradients
+-- needs those of all stages.
+local function settle_update(o)
+   if o.plan or o.given then return end -- as it is there
+   local how = UPDATES[o.update or "auto"]
+   local at_home = how.place == "host"
+   if how.when == "device" and o.clip > 0 then
+      usage("%s: a stage would update before the gradients of all are there, which %s needs; "
+         .. "expected %s or %s", named.value(o, "update", o.update),
+         named.value(o, "clip", o.clip), named.value(o, "update", "end"),
+         named.value(o, "clip", 0))
    end
-   if how == "auto" or how == "host" then
-      how = schedules.groups(o.rule or o.schedule) and o.clip == 0 and "device" or "end"
+   if o.swap_dir then check_swap_dir(o, at_home) end
+   if at_home and not swaps.may(o) then
+      usage("%s is for state that moves to host memory: expected %s",
+         named.value(o, "update", o.update), named.value(o, "swap", "auto"))
    end
-   o.update = how
+   local early = schedules.groups(o.rule or o.schedule) and o.clip == 0
+   o.update_place = o.swap_dir and "device" or how.place
+   o.update = how.when or (early and "device" or "end")
 end
 
 --- Refuses --gnorm where the norm of all gradients is recorded without it.

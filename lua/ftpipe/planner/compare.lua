@@ -4,12 +4,13 @@
 --    print(ft.compare(ft.explore("t5-base", { partition = "seq" }), ft.explore("t5-base")))
 
 local class = require("ftpipe.base.class")
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
+local explain = require("ftpipe.plan.explain")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
-local playing = require("ftpipe.schedule.played")
 local schedules = require("ftpipe.schedule")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
@@ -136,12 +137,12 @@ local COLUMNS = {
 -- @local
 function M.cells(rows)
    local head = {}
-   for c, column in ipairs(COLUMNS) do head[c] = column[1] end
+   for c, each in ipairs(COLUMNS) do head[c] = each[1] end
    local cells = { head }
    for i, row in ipairs(rows) do
       cells[i + 1] = { row.method }
-      for c, column in ipairs(COLUMNS) do
-         if row.result then cells[i + 1][c] = column[2](row) end
+      for c, each in ipairs(COLUMNS) do
+         if row.result then cells[i + 1][c] = each[2](row) end
       end
       if row.problem then cells[i + 1][2] = row.problem end
    end
@@ -189,19 +190,17 @@ local PLANS = {
 
 --- A plan of ft.plan, as one that was moved, with what a row asks of those of ft.explore.
 local function of_plan(plan)
-   local long, memory = plan.options.batches, over.memory(plan)
-   local seconds = playing.steady(math.floor(long / 3), long, function(batches)
-      return plan.blueprint:simulate(batches).end_ns
-   end)
-   return { method = plan.partition.name, options = plan.options, stages = plan.blueprint:stages(),
-      memory = memory, fits = over.worst(memory) == 0, seconds = seconds,
-      samples_per_second = plan.options.batch / seconds }
+   local memory, seconds = over.memory(plan), explain.seconds(plan)
+   return { plan = plan, method = plan.partition.name, options = plan.options,
+      stages = plan.blueprint:stages(), memory = memory, fits = over.worst(memory) == 0,
+      seconds = seconds, samples_per_second = plan.options.batch / seconds }
 end
 
 local PLANNED = { subject = function(subject) return subject end, plan = of_plan }
 
---- Plans of ft.explore and of ft.plan side by side: what they are, how long a batch takes, the
--- fullest device; behind the fastest that fits, by how much it is faster than the first.
+--- Plans of ft.explore and of ft.plan side by side: what they are and what they differ in, how long
+-- a batch takes, the fullest device; behind the fastest that fits, by how much it is faster than
+-- the first.
 -- @param ... two or more of them
 -- @treturn table with a tostring
 function M.beside(...)
@@ -218,20 +217,35 @@ function M.beside(...)
    return setmetatable(list, Beside)
 end
 
+--- Columns of what plans differ in, and no column says yet; none beside graphs of files, which have
+-- no plan.
+local function own_columns(list)
+   local plans, shown, columns = column(list, "plan"), { partition = true, plan = true }, {}
+   for _, each in ipairs(PLANS) do shown[each[1]] = true end
+   for _, trait in ipairs(#plans == #list and explain.traits(plans) or {}) do
+      local name = trait.name:gsub("_", "-")
+      if not shown[name] then columns[#columns + 1] = { name, trait.texts } end
+   end
+   return columns
+end
+
 function Beside.__tostring(list)
-   local cells, best = { {} }, nil
-   for c, column in ipairs(PLANS) do cells[1][c] = column[1] end
-   cells[1][#PLANS + 1] = ""
+   local cells, best, own = { {} }, nil, own_columns(list)
+   for i = 0, #list do
+      local row = {}
+      for _, each in ipairs(PLANS) do row[#row + 1] = i == 0 and each[1] or each[2](list[i]) end
+      for k, each in ipairs(own) do table.insert(row, 1 + k, i == 0 and each[1] or each[2][i]) end
+      cells[i + 1] = row
+   end
+   local last = #cells[1] + 1
+   for i = 0, #list do cells[i + 1][last] = "" end
    for i, subject in ipairs(list) do
-      cells[i + 1] = {}
-      for c, column in ipairs(PLANS) do cells[i + 1][c] = column[2](subject) end
-      cells[i + 1][#PLANS + 1] = ""
       local faster = subject.fits and (not best or subject.samples_per_second
          > list[best].samples_per_second)
       if faster then best = i end
    end
    if best then
-      cells[best + 1][#PLANS + 1] = best == 1 and "best" or ("best, %+.1f %%"):format(
+      cells[best + 1][last] = best == 1 and "best" or ("best, %+.1f %%"):format(
          100 * (list[best].samples_per_second / list[1].samples_per_second - 1))
    end
    return words.columns(cells)
@@ -244,9 +258,13 @@ M.takes = { ["ft.compare"] = RULES }
 guard("ft.compare", M, { data = "rows: comparison" })
 
 --- All partitioners on a problem, or plans of ft.explore side by side: what `all` and `beside` do.
--- @param what a problem, as graph:problem gives it, or a plan of ft.explore or ft.plan
+-- @param what a problem, as graph:problem gives it; a plan of ft.explore or ft.plan, or a list of
+--   them
 -- @param ... options of `all`, or the other plans
 return setmetatable(M, { __call = function(_, what, ...)
    if PLANNED[class.of(what) or ""] then return M.beside(what, ...) end
+   if type(what) == "table" and PLANNED[class.of(what[1]) or ""] then
+      return M.beside(unpack(what))
+   end
    return M.all(what, (...))
 end })
