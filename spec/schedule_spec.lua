@@ -86,7 +86,16 @@ describe("schedules", function()
       local _, err = play(function() error("no idea") end)
       assert.matches("schedule mine: next: .*no idea", tostring(err))
       _, err = play(function() return "X" end)
-      assert.matches("the next action is neither forward nor backward", tostring(err))
+      assert.matches("the next action is neither forward nor backward: next gave 'X', expected 'F' "
+         .. "or 'B'$", tostring(err))
+      _, err = play(function() end)
+      assert.matches(": next gave nil, expected 'F' or 'B'$", tostring(err))
+      _, err = pcall(ft.schedule.play, { stages = stages(2), micro_batches = 2, batches = 2,
+         schedule = ft.schedule { splits = true, next = function() return 1 end } })
+      assert.matches(": next gave number, expected 'F', 'I' or 'G'$", tostring(err))
+      _, err = play(function(stage) return stage.forward < 2 and "F" or "B" end)
+      assert.matches("next: .*a stage has no 'forward', it has depth height micro_batches forwards "
+         .. "backwards weights$", tostring(err))
       _, err = play(function() return "B" end)
       assert.matches("is a backward without its forward", tostring(err))
       _, err = play(function() return "G" end)

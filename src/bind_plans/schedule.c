@@ -30,17 +30,40 @@ typedef struct lua_rule {
     int next; /* reference to the function */
     char name[32];
     char message[200]; /* what it raised; empty: nothing */
+    char answer[40];   /* what it gave instead of a letter of its own; empty: nothing */
 } lua_rule;
+
+/* What a rule sees of a stage. */
+#define STATE_FIELDS(X) X(depth) X(height) X(micro_batches) X(forwards) X(backwards) X(weights)
+
+static int raise_field(lua_State *L)
+{
+#define FIELD_NAME(field) " " #field
+    return luaL_error(L, "a stage has no '%s', it has" STATE_FIELDS(FIELD_NAME),
+                      lua_tostring(L, 2) ? lua_tostring(L, 2) : "?");
+#undef FIELD_NAME
+}
 
 static void push_state(lua_State *L, const ft_rule_state *s)
 {
     lua_createtable(L, 0, 6);
-    script_set_number(L, "depth", s->depth);
-    script_set_number(L, "height", s->height);
-    script_set_number(L, "micro_batches", s->micro_batches);
-    script_set_number(L, "forwards", (double)s->forwards);
-    script_set_number(L, "backwards", (double)s->backwards);
-    script_set_number(L, "weights", (double)s->weights);
+#define SET_FIELD(field) script_set_number(L, #field, (double)s->field);
+    STATE_FIELDS(SET_FIELD)
+#undef SET_FIELD
+    if (luaL_newmetatable(L, "ftpipe.rule_state")) {
+        lua_pushcfunction(L, raise_field);
+        lua_setfield(L, -2, "__index");
+    }
+    lua_setmetatable(L, -2);
+}
+
+/* Keeps what is on the stack in words. */
+static void keep_answer(lua_rule *rule, lua_State *L)
+{
+    if (lua_type(L, -1) == LUA_TSTRING)
+        snprintf(rule->answer, sizeof rule->answer, "'%.30s'", lua_tostring(L, -1));
+    else
+        snprintf(rule->answer, sizeof rule->answer, "%s", luaL_typename(L, -1));
 }
 
 static ft_action_kind letter_kind(const char *letter)
@@ -51,17 +74,24 @@ static ft_action_kind letter_kind(const char *letter)
     return kind;
 }
 
+static bool rule_may_say(ft_action_kind kind)
+{
+    return kind == FT_ACT_FORWARD || kind == FT_ACT_BACKWARD || kind == FT_ACT_BACKWARD_INPUT ||
+           kind == FT_ACT_BACKWARD_WEIGHT;
+}
+
 static ft_action_kind ask_lua(const ft_rule_state *state)
 {
     lua_rule *rule = state->payload;
     lua_State *L = rule->L;
-    if (!lua_checkstack(L, 4)) return FT_ACT_COUNT;
+    if (!lua_checkstack(L, 6)) return FT_ACT_COUNT;
     lua_rawgeti(L, LUA_REGISTRYINDEX, rule->next);
     push_state(L, state);
     ft_action_kind kind = FT_ACT_COUNT;
-    if (lua_pcall(L, 1, 1, 0) == 0)
+    if (lua_pcall(L, 1, 1, 0) == 0) {
         kind = letter_kind(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL);
-    else if (!rule->message[0])
+        if (!rule_may_say(kind)) keep_answer(rule, L);
+    } else if (!rule->message[0])
         snprintf(rule->message, sizeof rule->message, "%s",
                  lua_tostring(L, -1) ? lua_tostring(L, -1) : "next failed");
     lua_pop(L, 1);
@@ -122,7 +152,12 @@ void script_explain_schedule(const ft_schedule *schedule, ft_error *err)
     if (rule->message[0])
         snprintf(err->message, sizeof err->message, "schedule %s: next: %s", rule->name,
                  rule->message);
-    rule->message[0] = '\0';
+    else if (rule->answer[0]) {
+        size_t n = strlen(err->message);
+        snprintf(err->message + n, sizeof err->message - n, ": next gave %s, expected %s",
+                 rule->answer, schedule->splits ? "'F', 'I' or 'G'" : "'F' or 'B'");
+    }
+    rule->message[0] = rule->answer[0] = '\0';
 }
 
 ft_weights script_opt_weights(lua_State *L, int t)
