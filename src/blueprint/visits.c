@@ -113,6 +113,13 @@ ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err)
     return any ? plan_visits(b, (const int64_t(*)[FT_MEMORY_CLASSES])bytes, err) : FT_OK;
 }
 
+static void begin_visits(ft_unit *unit)
+{
+    if (!unit) return;
+    unit->visits = true;
+    unit->goes_home = false;
+}
+
 void blueprint_size_visits(ft_blueprint *b)
 {
     for (int s = 0; s < b->seating.n_seats; s++) {
@@ -124,7 +131,7 @@ void blueprint_size_visits(ft_blueprint *b)
                     ft_memory_round(ft_spec_bytes(&b->params[seat->params[i].param].spec));
         for (int i = 0; packed && i < seat->n_packs; i++)
             if (seat->pack_visit[i] >= 0) packed->bytes += ft_memory_round(seat->packs[i].bytes);
-        if (weights) weights->goes_home = false;
-        if (packed) packed->goes_home = false;
+        begin_visits(weights);
+        begin_visits(packed);
     }
 }

@@ -100,7 +100,7 @@ static void point_visit(ft_run *run, const unit_state *u, char *base)
 static void point_at(ft_run *run, const unit_state *u, char *base)
 {
     const ft_blueprint *b = run->blueprint;
-    if (run->trains) {
+    if (u->unit->visits) {
         point_visit(run, u, base);
         return;
     }
@@ -295,7 +295,7 @@ static ft_status copy_unit(const worker *w, const unit_state *u, ft_device_strea
     const ft_location device = {w->executor, place_of(w->run, u)}, host = {NULL, u->home};
     int64_t bytes = place_bytes(u);
     if (!bytes) return FT_OK;
-    if (w->run->trains) return copy_visit(w, u, stream, copied, err);
+    if (u->unit->visits) return copy_visit(w, u, stream, copied, err);
     if (!out) w->executor->driver->occupy(stream, device.address, bytes);
     if (u->disk) {
         *copied += bytes;

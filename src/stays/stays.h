@@ -22,6 +22,7 @@ typedef struct ft_unit {
     bool starts;    /* it is on the device when a leg begins: in the place of first_stay */
     bool goes_home; /* it is copied to or from host memory, or made there at the end of a leg */
     bool is_made;   /* on the device, and so not copied home */
+    bool visits;    /* evaluation: copied out of homes that training has, and never back */
     int first_stay;
 } ft_unit;
 
