@@ -104,6 +104,7 @@ return {
    { "plans", "BUILD/test_engine_plans 10000 401", asked = true },
    { "budgets", "PROGRAM bench/budgets.lua", asked = true, gates = {
       { "budgets-differ", most = 0, against = "the same run without a budget" },
+      { "budgets-state", least = 4, against = "the least budget of a device" },
    } },
    { "quarter", "PROGRAM bench/quarter.lua --data ../shared/data --models ../shared/golden",
       asked = true, gates = {

@@ -14,7 +14,7 @@ local presets = {
    family = "t5", devices = "cpu:1", schedule = "1f1b", recompute = "never", partition = "seq",
    batch = 8, micro_batches = 4, steps = 20, optimizer = "adamw", rate = 3e-3, dropout = 0.1,
    clip = 0,
-   seed = 7, threaded = true, gated = false, tied = true,
+   seed = 7, threaded = true, gated = false, tied = true, layers = 3,
    vocab_size = 61, d_model = 24, d_kv = 5, d_ff = 40,
    longest = false, -- all batches in the longer bucket, not every second one
 }
@@ -33,30 +33,28 @@ local families = { t5 = {}, bert = {}, gpt2 = {} }
 local SOURCES = { 12, 16 }
 local TARGET = 5
 
---- T5: three encoder and three decoder blocks.
+--- T5: so many encoder and decoder blocks.
 function families.t5.config(o)
    return {
       model_type = "t5", vocab_size = o.vocab_size, d_model = o.d_model, d_kv = o.d_kv,
-      d_ff = o.d_ff, num_layers = 3, num_heads = 3,
+      d_ff = o.d_ff, num_layers = o.layers, num_heads = 3,
       feed_forward_proj = o.gated and "gated-gelu" or "relu",
       tie_word_embeddings = o.tied,
    }
 end
 
---- BERT: three blocks.
 function families.bert.config(o)
    return {
       model_type = "bert", vocab_size = o.vocab_size, hidden_size = o.d_model,
-      intermediate_size = o.d_ff, num_hidden_layers = 3, num_attention_heads = 3,
+      intermediate_size = o.d_ff, num_hidden_layers = o.layers, num_attention_heads = 3,
       max_position_embeddings = 20, type_vocab_size = 3, hidden_act = o.gated and "gelu" or "relu",
    }
 end
 
---- GPT-2: three blocks.
 function families.gpt2.config(o)
    return {
       model_type = "gpt2", vocab_size = o.vocab_size, n_embd = o.d_model, n_inner = o.d_ff,
-      n_layer = 3, n_head = 3, n_positions = 20, tie_word_embeddings = o.tied,
+      n_layer = o.layers, n_head = 3, n_positions = 20, tie_word_embeddings = o.tied,
       activation_function = o.gated and "gelu_new" or "relu",
    }
 end
