@@ -3,6 +3,10 @@
 -- same run without a budget.
 --
 --    ftpipe bench/quarter.lua --data DIR --models DIR [--steps 50] [--only bert-base]
+--    ftpipe bench/quarter.lua --data DIR --models DIR --forward-micro-batches 1
+--
+-- The second takes all micro-batches of a batch through a stage, then through the next, and has so
+-- many forward: harmony-pp, where the first takes one after the other through all stages: 1f1b.
 --
 -- DIR of --data has squad and wikitext2 with the published files, DIR of --models the vocabularies:
 -- minilm_squad and gpt2_wikitext_real. Weights are random. State is weights, gradients, optimizer
@@ -24,6 +28,8 @@ local args = ft.args {
    models = { type = "string", required = true, value = "DIR", help = "vocabularies" },
    steps = { type = "int", min = 2, default = 50, help = "of every run" },
    only = { choices = { "bert-base", "gpt2" }, help = "one of the models" },
+   forward_micro_batches = { type = "int", min = 1,
+      help = "of a batch, which harmony-pp takes through a stage, then through the next" },
 }
 
 local DEVICES, SHARE = 2, 0.25
@@ -68,9 +74,11 @@ end
 --- Flags of a run, as recipes read them.
 local function arguments(case, dir, devices, swap)
    local words = {}
-   local text = ("--model %s --init random --optimizer adamw --clip 0 --schedule 1f1b "
+   local forward = args.forward_micro_batches
+   local order = forward and "harmony-pp --forward-micro-batches " .. forward or "1f1b"
+   local text = ("--model %s --init random --optimizer adamw --clip 0 --schedule %s "
       .. "--recompute always --partition seq --steps %d --seed 1 "
-      .. "--profile modelled --devices %s --swap %s "):format(dir, args.steps, devices, swap)
+      .. "--profile modelled --devices %s --swap %s "):format(dir, order, args.steps, devices, swap)
       .. case.flags:gsub("{data}", args.data)
    for word in text:gmatch("%S+") do words[#words + 1] = word end
    return recipe_args.read({ "A run.", preset = "fine_tune", max_source = true,

@@ -288,6 +288,7 @@ end
 -- Executed.
 
 local N, M, R = 2, 8, 24 -- devices, micro-batches, stages
+local WARM, STEPS = 2, 10 -- that are not timed, and that are
 
 -- By system: its order of work, and what leaves a device.
 local orders = {
@@ -331,8 +332,8 @@ local function executed_plan(model, schedule, swap, devices)
    return ft.plan {
       model = model, devices = devices or "cpu:" .. N, batch = M, micro_batches = M,
       buckets = { 32 }, partition = "seq", stages = R, schedule = schedule, swap = swap,
-      update = "device", recompute = "never", optimizer = "adamw", batches = 4,
-      profile = "modelled",
+      update = "device", recompute = "never", optimizer = "adamw",
+      batches = WARM + STEPS, profile = "modelled",
    }
 end
 
@@ -379,7 +380,7 @@ local function print_executed(bench)
       end
       for _, class in pairs(classes) do bytes = bytes + copied(plan, class) end
       bytes = bytes + copied(plan, "buffers")
-      local seconds = bench.step_seconds(plan, 3, 1)
+      local seconds = bench.step_seconds(plan, STEPS, WARM)
       least = least and math.min(least, seconds) or seconds
       lines[#lines + 1] = { system[2], bytes, seconds, plan }
    end
