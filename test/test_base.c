@@ -24,6 +24,10 @@ static void test_errors(void)
     CHECK_STATUS(ft_error_wrap(&err, "stage %d", 2), FT_SHAPE);
     CHECK(!strcmp(err.message, "stage 2: axis 3 of x"));
     CHECK_STATUS(ft_fail(NULL, FT_IO, "nobody listens"), FT_IO);
+    CHECK_STATUS(ft_fail(&err, FT_FORMAT, "\x7F\"%s\"", "a\n\x1B[m\t\xC3\xA9"), FT_FORMAT);
+    CHECK(!strcmp(err.message, "?\"a??[m?\xC3\xA9\"")); /* one line, as a terminal may show it */
+    CHECK_STATUS(ft_error_wrap(&err, "file \r%d", 1), FT_FORMAT);
+    CHECK(!strncmp(err.message, "file ?1: ?\"a?", 13));
     CHECK(!strcmp(ft_status_text(FT_NOMEM), "out of memory"));
     CHECK(!strcmp(ft_status_text(FT_STATUS_COUNT), "unknown status"));
     for (int i = 0; i < FT_STATUS_COUNT; i++) CHECK(*ft_status_text((ft_status)i));

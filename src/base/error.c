@@ -15,6 +15,13 @@ const char *ft_status_text(ft_status status)
     return (unsigned)status < FT_STATUS_COUNT ? texts[status] : "unknown status";
 }
 
+/* What a file or a user gave may hold anything; a message is one line that a terminal may show. */
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7F) *text = '?';
+}
+
 ft_status ft_fail(ft_error *err, ft_status status, const char *format, ...)
 {
     if (!err) return status;
@@ -23,6 +30,7 @@ ft_status ft_fail(ft_error *err, ft_status status, const char *format, ...)
     err->status = status;
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
+    make_printable(err->message);
     return status;
 }
 
@@ -37,5 +45,6 @@ ft_status ft_error_wrap(ft_error *err, const char *format, ...)
     va_end(args);
     if (used >= 0 && used < (int)sizeof err->message)
         snprintf(err->message + used, sizeof err->message - (size_t)used, ": %s", old);
+    make_printable(err->message);
     return err->status;
 }

@@ -31,7 +31,8 @@ typedef enum {
 /* An error is a value: it can be copied, moved between threads and wrapped with context. */
 typedef struct ft_error {
     ft_status status;  /* FT_OK when nothing failed */
-    char message[768]; /* one line, NUL-terminated, cut at the end when too long */
+    char message[768]; /* one line, NUL-terminated, cut at the end when too long; what ft_fail and
+                          ft_error_wrap fill has ? for control characters */
 } ft_error;
 
 /* The words of a status, for people ("shape mismatch"). */
