@@ -13,10 +13,8 @@ local CONFIG = '{"model_type":"t5","vocab_size":9,"d_model":2,"d_kv":1,"d_ff":2,
 local MOST_LAYERS = 4 -- of a model whose graphs are built
 local SIZE = { batch = 2, source = 3, target = 2 }
 
-local root = os.tmpname()
-os.remove(root)
-local remover = newproxy(true)
-getmetatable(remover).__gc = function() os.execute("rm -r " .. root) end
+local directory = dofile("test/fuzz/directory.lua")
+local root = directory.path
 
 local function write(name, text)
    local file = assert(io.open(root .. "/" .. name, "w"))
@@ -75,7 +73,7 @@ local FILES = {
 --- Takes a text; raises for what may not be.
 return function(text)
    local row = FILES[text:sub(1, 1)]
-   if not row or not remover then return end
+   if not row or not directory then return end
    write(row[1], text:sub(2))
    local ok, problem = pcall(row[2])
    if not ok then

@@ -38,8 +38,8 @@ local WHOLE = {
 local FILES = { r = "run.json", m = "metrics.jsonl", u = "summary.json", t = "timeline.json",
    p = "plan.txt", s = "checkpoints/step-2/state/state.json", f = "profile" }
 
-local directory = os.tmpname()
-os.remove(directory)
+local home = dofile("test/fuzz/directory.lua")
+local directory = home.path
 
 local function write(name, text)
    local file = assert(io.open(directory .. "/" .. name, "w"))
@@ -75,14 +75,12 @@ core.sys.mkdir(directory .. "/checkpoints/step-2/state")
 core.sys.mkdir(directory .. "/checkpoints/step-2/hf")
 core.io.link(directory .. "/checkpoints/latest", "step-2")
 for name, text in pairs(WHOLE) do write(name, text) end
-local remover = newproxy(true)
-getmetatable(remover).__gc = function() os.execute("rm -r " .. directory) end
 
 --- Takes a text; raises for what may not be.
 return function(text)
    local letter = text:sub(1, 1)
    local name = FILES[letter]
-   if not name or not remover then return end
+   if not name or not home then return end
    write(name, text:sub(2))
    for _, read in ipairs(READERS[letter]) do
       local ok, problem = pcall(read, text:sub(2))
