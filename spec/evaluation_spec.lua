@@ -176,10 +176,11 @@ describe("--eval-limit", function()
    end
 
    local cases = {
-      { recipe = "t5_rte", n = "7 held%-out" }, { recipe = "t5_multirc", n = "%d+ held%-out" },
-      { recipe = "gpt2_wikitext2", n = "7 held%-out" },
-      { recipe = "bert_squad", n = "7 held%-out" },
-      { recipe = "gpt2_wikitext2", n = "7 held%-out", stride = "32" },
+      { recipe = "t5_rte", n = "7 held%-out examples" },
+      { recipe = "t5_multirc", n = "%d+ held%-out examples" },
+      { recipe = "gpt2_wikitext2", n = "7 held%-out windows" },
+      { recipe = "bert_squad", n = "7 held%-out windows" },
+      { recipe = "gpt2_wikitext2", n = "7 held%-out windows", stride = "32" },
    }
    for _, case in ipairs(cases) do
       it("looks at the first rows alone: " .. case.recipe, function()

@@ -64,7 +64,8 @@ describe("a metric", function()
          local split = load().eval
          assert.same({ answer = "not", value = 7 / 3 }, split.majority)
          local score = task_files.score(own, split, { "not", "not", "not" })
-         score.loss, score.examples, score.majority = 0.5, 3, split.majority.value
+         score.loss, score.examples, score.example = 0.5, 3, split.example
+         score.majority = split.majority.value
          score = scores.new(score)
          assert.equal("distance 2.33 letters on 3 held-out examples (majority 2.33 letters), loss "
             .. "0.5000", tostring(score))

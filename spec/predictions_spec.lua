@@ -55,8 +55,8 @@ describe("predictions.jsonl", function()
       end
       assert.near(summary.metrics.em, mean(rows, "em"), 1e-9)
       assert.near(summary.metrics.f1, mean(rows, "f1"), 1e-9)
-      assert.matches(("after: f1 %.1f %% (em %.1f %%) on 6 held-out"):format(summary.metrics.f1,
-         summary.metrics.em):gsub("%p", "%%%0"), out)
+      assert.matches(("after: f1 %.1f %% (em %.1f %%) on 6 held-out windows,"):format(
+         summary.metrics.f1, summary.metrics.em):gsub("%p", "%%%0"), out)
    end)
 
    it("is told with both figures of MultiRC", function()

@@ -58,6 +58,8 @@ describe("the SQuAD task", function()
          assert.is_true(#data.eval.examples > 2)
          assert.is_true(data.eval.dataset:longest("source") <= 16)
          assert.equal(data.eval.windows[1] + data.eval.windows[2], #data.eval.examples)
+         assert.matches(("dev%%-v1%%.1%%.json %%(%d windows, "):format(#data.eval.examples),
+            tostring(data))
          local scorer = squad:scorer(data.eval)
          for i in ipairs(data.eval.examples) do
             local n = #data.eval.dataset:get(i, "source")

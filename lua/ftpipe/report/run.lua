@@ -217,7 +217,8 @@ local function result_line(summary)
    local function said(name) return xml.escape(summary[name] or "?") end
    return ("<p><b>%s %.4g %s</b> on %s after step %d of %d; training took %s%s; "
       .. "devices %s, schedule %s, partition %s.</p>"):format(said("metric"), summary.value,
-      xml.escape(summary.unit or ""), counted(summary.eval_examples or 0, "example"),
+      xml.escape(summary.unit or ""),
+      counted(summary.eval_examples or 0, xml.escape(summary.example or "example")),
       summary.best_step or summary.steps or 0, summary.steps or 0,
       units.format_seconds(summary.seconds or 0),
       summary.samples_per_second and (" (%.1f samples/s)"):format(summary.samples_per_second) or "",

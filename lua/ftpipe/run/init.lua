@@ -271,7 +271,7 @@ local Summary = { __name = "summary" }
 function Summary:__tostring()
    local parts = {
       ("%s: %s %s on %s"):format(self.task, self.metric, metrics.text(self, self.value),
-         counted(self.eval_examples, "example")),
+         counted(self.eval_examples, self.example)),
       ("%s in %s"):format(counted(self.steps, "step"), units.format_seconds(self.seconds)),
    }
    if self.samples_per_second then

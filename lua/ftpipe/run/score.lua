@@ -20,8 +20,8 @@ function M.new(fields) return setmetatable(fields, Score) end
 -- @tparam table run of ft.run: model, plan, engine, inputs, task; threaded
 -- @tparam table split of the task
 -- @treturn score metric, unit, better, value, metrics (see data/metric/init.lua), loss, examples
---   (how many), predictions (rows by example), passes (see data/evaluate.lua), scorer; nil when a
---   signal ended it, where signals are held
+--   (how many), example (what one is called), predictions (rows by example), passes (see
+--   data/evaluate.lua), scorer; nil when a signal ended it, where signals are held
 function M.of(run, split)
    local o, kind = run.plan.options, kinds.of(run.model)
    local scorer = run.task:scorer(split)
@@ -41,7 +41,7 @@ function M.of(run, split)
    line:close()
    if not score.loss then return nil end
    for key, value in pairs(scorer:result()) do score[key] = value end
-   score.examples = #split.examples
+   score.examples, score.example = #split.examples, split.example
    score.seconds = (core.sys.time_ns() - start_ns) / 1e9
    score.majority = split.majority and split.majority.value
    return M.new(score)
@@ -66,14 +66,14 @@ function Score:__tostring()
    local majority = self.majority
       and (" (majority %s)"):format(metrics.text(self, self.majority)) or ""
    return ("%s%s on %s%s, loss %.4f"):format(Score.short(self),
-      beside_words(self), counted(self.examples, "held-out example"), majority, self.loss)
+      beside_words(self), counted(self.examples, "held-out " .. self.example), majority, self.loss)
 end
 
 --- The row of metrics.jsonl.
 function Score:row(step)
    return {
       v = 1, step = step, time = core.sys.unix_time(), eval_s = self.seconds,
-      eval_loss = self.loss, eval_examples = self.examples,
+      eval_loss = self.loss, eval_examples = self.examples, example = self.example,
       metric = self.metric, value = self.value, unit = self.unit, better = self.better,
       metrics = self.metrics,
    }

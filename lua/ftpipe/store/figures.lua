@@ -83,6 +83,7 @@ function M.summary(run, score)
       eval_loss = score.loss,
       eval_seconds = score.seconds,
       eval_examples = score.examples,
+      example = score.example,
       steps = run.done,
       best_step = found.step,
       best_value = found.value,

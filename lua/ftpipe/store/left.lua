@@ -88,10 +88,11 @@ local ROW = {
 
 local SUMMARY = {
    task = is_text, metric = is_text, unit = is_text, value = is_number, eval_examples = is_whole,
-   steps = is_whole, seconds = is_count, samples_per_second = is_count, devices = is_text,
-   schedule = is_text, partition = is_text, step_seconds_predicted = is_count,
-   step_seconds_measured = is_count, memory_measured_bytes = is_numbers,
-   memory_budget_bytes = is_numbers, shares_percent = is_shares, copies = is_copies,
+   example = is_text, steps = is_whole, seconds = is_count, samples_per_second = is_count,
+   devices = is_text, schedule = is_text, partition = is_text,
+   step_seconds_predicted = is_count, step_seconds_measured = is_count,
+   memory_measured_bytes = is_numbers, memory_budget_bytes = is_numbers,
+   shares_percent = is_shares, copies = is_copies,
 }
 
 --- A row of a line of metrics.jsonl; nil when it is none: the last may be cut, as of a run that was

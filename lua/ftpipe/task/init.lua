@@ -177,6 +177,7 @@ end
 local function finish_split(task, layout, path, dataset, notes, read_rows)
    local split = task.rows.split(task, layout, notes, read_rows)
    split.dataset, split.path, split.layout = dataset, path, layout.name
+   split.example = kinds.example(task.rows)
    return split
 end
 
@@ -227,7 +228,7 @@ local Data = {
       local parts = {}
       for _, name in ipairs { "train", "eval" } do
          local split = data[name]
-         local said = split and { counted(#split.examples, "example") }
+         local said = split and { counted(#split.examples, split.example) }
          for _, remark in ipairs(split and split.remarks or {}) do said[#said + 1] = remark end
          parts[#parts + 1] = split and ("%s (%s)"):format(split.path, table.concat(said, ", "))
       end
@@ -237,8 +238,8 @@ local Data = {
 
 --- Reads and tokenises the task's data; the task keeps the tokenizer as `task.tokenizer`.
 --
--- A split has `dataset` (tokenised), `examples` (a list, in the same order), `path`, `layout` (its
--- name), and what its kind adds.
+-- A split has `dataset` (tokenised), `examples` (a list, in the same order), `example` (what one is
+-- called), `path`, `layout` (its name), and what its kind adds.
 -- @tparam table o where from: `data` (a directory), `train_file` and `eval_file` (they go before
 --    it), or `sample` = true (embedded data); `tokenizer`; `cache` and `tokenizer_key` (both, or
 --    nothing is kept); `eval_only` (true: no training split); `eval_limit` (rows, questions or

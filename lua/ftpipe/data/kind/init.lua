@@ -9,6 +9,7 @@
 --    layout                        rules of what predictions need of a layout; optional
 --    check(definition)             refuses options that do not go together; optional
 --    options(model, args)          what flags of a recipe are options of Task:load
+--    example                       what an example is called, where it is no row; optional
 --    prepare(task, layout, rows, o)  the slow part: a dataset, and plain values ("notes"), of rows
 --                                  (text/records.lua); o.split is "train" or "eval", o.tokenizer
 --                                  that of the model
@@ -58,6 +59,9 @@ function M.find(name)
    end
    return error(found, 0)
 end
+
+--- What an example of a kind is called.
+function M.example(kind) return kind.example or "example" end
 
 --- The kind of a model.
 function M.of(model) return require(M.module(model.family.kind)) end

@@ -23,6 +23,7 @@ local function fail(status, format, ...)
    core.fail(status, format:format(...))
 end
 
+M.example = "window"
 M.definition = {
    block = { type = "int", min = 2, required = true, help = "tokens of an example" },
    stride = { type = "int", min = 1, help = "tokens between windows of the evaluation" },

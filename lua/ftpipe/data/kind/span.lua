@@ -34,6 +34,7 @@ local sizes = {
    max_query = { type = "int", min = 1, help = "pieces of a question at most" },
 }
 
+M.example = "window"
 M.definition = sizes
 M.overrides = sizes
 M.load = {}
