@@ -53,6 +53,23 @@ describe("a Unigram tokenizer.json", function()
       end)
    end
 
+   it("reads a score as an integer over a power of ten, which is not always the nearest", function()
+      -- two pieces or one: between the nearest numbers, and those that are read, the sum goes from
+      -- one side of the one's score to the other
+      local rows = { { -9.224745532394369, -0.7247455323943681, 2 },
+         { -9.216383533952527, -0.716383533952528, 1 } }
+      for _, scores in ipairs(rows) do
+         local tokenizer = read({ name = "own" }, function(root)
+            root.added_tokens, root.post_processor = core.json.array {}, nil
+            root.model.vocab = core.json.array {
+               core.json.array { "<unk>", 0 }, core.json.array { "q", scores[1] },
+               core.json.array { "z", 8.5 }, core.json.array { "qz", scores[2] } }
+            root.model.unk_id = 0
+         end)
+         assert.equal(scores[3], #tokenizer:encode("qz"))
+      end
+   end)
+
    it("prints marks as spaces, but for those of the first piece", function()
       local tokenizer = read(row_of("hub"))
       assert.equal("the fix", tokenizer:decode(tokenizer:encode("the fix")))
