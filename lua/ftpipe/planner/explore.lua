@@ -162,13 +162,21 @@ local function partition_once(problem, o, recompute, known)
    return result
 end
 
+--- What a function gives; where it refuses an argument, the message names the file.
+local function of_file(graph, f, ...)
+   local ok, result = pcall(f, ...)
+   if ok then return result end
+   if type(result) ~= "table" or result.status ~= "invalid argument" then error(result, 0) end
+   return core.fail(result.status, ("%s: %s"):format(graph.path, result.message), result.exit)
+end
+
 local function plan_file(graph, o, recompute, known)
    local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = recompute,
    }
-   local result = partition_once(problem, o, recompute, known)
+   local result = of_file(graph, partition_once, problem, o, recompute, known)
    local cut = stages.of(graph, problem.devices, result)
    local recomputed = {}
    for s = 1, #cut.stages do recomputed[s] = recompute and s < #cut.stages end
@@ -182,7 +190,7 @@ local function plan_file(graph, o, recompute, known)
       })
    end
    local short, long = legs(o, #cut.stages)
-   local played = play(long)
+   local played = of_file(graph, play, long)
    local seconds = playing.steady(short, long, function(batches) return play(batches).end_ns end)
    if seconds == 0 then
       core.fail("malformed data", ("%s: a batch takes no time, expected nodes with forward_ns or "
