@@ -41,6 +41,19 @@ describe("man pages", function()
    end)
 end)
 
+describe("tools/man.lua", function()
+   it("makes no directory of a flag, or of one of two words", function()
+      files.in_directory(function(dir)
+         for _, word in ipairs { "--help", "one two" } do
+            local out, err, code = process.shell(("root=$PWD; cd %s; '%s' $root/tools/man.lua %s")
+               :format(dir, core.sys.executable(), word))
+            assert.same({ "", "usage: ftpipe tools/man.lua [DIR]\n", 2 }, { out, err, code })
+            assert.same({}, core.sys.list_dir(dir))
+         end
+      end)
+   end)
+end)
+
 describe("the installed program", function()
    it("has its recipes, pages and completion beside it, and runs from there", function()
       if core.sanitized then return pending("nothing of the program runs in it") end

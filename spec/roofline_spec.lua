@@ -49,6 +49,12 @@ describe("tools/roofline.lua", function()
       assert.is_true(tonumber(ms.tf32[4]) < tonumber(ms.f32[4]))
    end)
 
+   it("says which models there are when there is none of a name", function()
+      local out, err, code = process.ftpipe { "tools/roofline.lua", "bert-larg" }
+      assert.same({ "", "roofline: model 'bert-larg', expected one of t5-3b, gpt2-xl, bert-large\n",
+         2 }, { out, err, code })
+   end)
+
    it("has no f16 for a model that outgrows it", function()
       local out = process.ftpipe { "tools/roofline.lua", "t5-3b" }
       assert.matches("a step in bf16", out)

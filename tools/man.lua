@@ -1,4 +1,4 @@
--- Writes man pages into a directory: ftpipe tools/man.lua DIR
+-- Writes man pages into a directory, "man" when none is named: ftpipe tools/man.lua [DIR]
 --
 -- ftpipe(1) and ftpipe-COMMAND(1) are what --help says, ftpipe-lua(3) and ftpipe-PAGE(7) the pages
 -- of doc/, of which doc/lua.md is made from the comments in the source: what `ftpipe help` prints.
@@ -143,6 +143,12 @@ function M.write(dir)
    end
 end
 
-if arg and arg[0] and arg[0]:find("man%.lua$") then M.write(arg[1] or "man") end
+if arg and arg[0] and arg[0]:find("man%.lua$") then
+   if arg[2] or arg[1] and arg[1]:find("^%-") then
+      io.stderr:write("usage: ftpipe tools/man.lua [DIR]\n")
+      os.exit(2, true)
+   end
+   M.write(arg[1] or "man")
+end
 
 return M

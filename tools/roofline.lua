@@ -42,6 +42,18 @@ local function weight_bytes(node, params)
    return bytes
 end
 
+--- Ends the program where the models have none of that name.
+local function check_model(name)
+   local known = {}
+   for i, case in ipairs(CASES) do
+      if case[2] == name then return end
+      if i == 1 or CASES[i - 1][2] ~= case[2] then known[#known + 1] = case[2] end
+   end
+   io.stderr:write(("roofline: model '%s', expected one of %s\n"):format(name,
+      table.concat(known, ", ")))
+   os.exit(2, true)
+end
+
 --- The least time of a node on a card.
 local function seconds_of(node, params, card)
    local rate = node.numbers == "f32" and card.flops_per_s or card[node.numbers .. "_flops_per_s"]
@@ -141,6 +153,7 @@ local function milliseconds(row, factor)
    return table.concat(cells)
 end
 
+if arg[1] then check_model(arg[1]) end
 print(("%-26s %6s %9s %9s "):format("", "nodes", "GFLOP", "GB")
    .. ("%9s%9s%9s%9s%9s   ms"):format(unpack(CARDS)))
 for _, case in ipairs(CASES) do
