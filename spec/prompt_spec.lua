@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
 local pty = require("spec.support.pty")
+local words = require("ftpipe.base.words")
 
 local CTRL_C, CTRL_A, UP, TAB = "\3", "\1", "\27[A", "\t"
 
@@ -194,6 +195,30 @@ describe("the prompt on a terminal", function()
       t:type("ft.schedule." .. TAB)
       local list = t:wait("ft 2> ft%.schedule%.")
       for line in list:gmatch("[^\r\n]+") do assert.is_true(#line < 40, line) end
+   end)
+
+   it("wraps pages of help between words", function()
+      local t = open()
+      t:resize(24, 40)
+      local page, prose = t:line("help 'metrics'"), 0
+      for line in page:gmatch("[^\r\n]+") do
+         if not line:find("^|") and not line:find("^    ") then
+            assert.is_true(words.width(line) <= 40, line)
+            prose = prose + (#line > 20 and 1 or 0)
+         end
+      end
+      assert.is_true(prose > 20, page)
+   end)
+
+   it("says what a field that is not there may have been", function()
+      local t = open()
+      t:line("plan = { seconds = 1, inner = { bytes = 2 } }")
+      assert.matches("\nnil\r\nthere is no 'second' %(did you mean 'seconds'%?%)\r\n",
+         t:line("plan.second"))
+      assert.matches("there is no 'byte' %(did you mean 'bytes'", t:line("plan.inner.byte"))
+      for _, line in ipairs { "plan.zebra", "plan.seconds", "nil" } do
+         assert.not_matches("there is no", t:line(line))
+      end
    end)
 
    it("reads characters whatever the locale says of itself", function()

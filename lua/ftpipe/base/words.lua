@@ -23,6 +23,34 @@ function M.short(text, most)
    end
 end
 
+local WORDS = "[^ \n]+"
+
+--- One line of prose in lines of at most so many characters, where its words allow.
+local function wrapped_line(line, columns)
+   local parts, used = {}, 0
+   local indent = line:match("^ *[-*] ") and "  " or "" -- below the words of an item of a list
+   for blanks, word in line:gmatch("( *)(" .. WORDS .. ")") do
+      local width = M.width(blanks .. word)
+      if used > 0 and used + width > columns then
+         parts[#parts + 1], used = "\n" .. indent .. word, #indent + M.width(word)
+      else
+         parts[#parts + 1], used = blanks .. word, used + width
+      end
+   end
+   return table.concat(parts)
+end
+
+--- Text with its long lines wrapped between words; rows of tables and code, which are indented by
+-- four, stay as they are.
+-- @tparam string text
+-- @tparam int columns
+function M.wrapped(text, columns)
+   return (text:gsub("[^\n]+", function(line)
+      if M.width(line) <= columns or line:find("^|") or line:find("^    ") then return nil end
+      return wrapped_line(line, columns)
+   end))
+end
+
 --- Rows of words in columns, as lines; the first row is their heads. Words of the first and of the
 -- last column begin on the left, numbers between them end on the right.
 -- @tparam table cells

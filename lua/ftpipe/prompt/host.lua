@@ -9,6 +9,7 @@ local counted = require("ftpipe.base.counted")
 local help = require("ftpipe.prompt.help")
 local modules = require("ftpipe.base.modules")
 local shared = require("ftpipe.base.shared")
+local style = require("ftpipe.prompt.style")
 local suggest = require("ftpipe.base.suggest")
 
 local M = {}
@@ -128,7 +129,7 @@ local function help_on(topic, ...)
       usage_error("there is no help on '%s'%s; see ftpipe --help", topic,
          hint ~= "" and hint or help.hint(topic))
    end
-   io.stdout:write(text, "\n")
+   io.stdout:write(style.as_wide(text), "\n")
 end
 
 --- What is not a file: a sub-command with its arguments, help on one, or an error.

@@ -44,7 +44,7 @@ local HELP = setmetatable({}, {
    __call = function(_, value)
       if value == nil then return print(TOUR) end
       local answer = help.on_value(value)
-      if answer then return print(answer) end
+      if answer then return print(style.as_wide(answer)) end
       core.fail("not found", ("there is no help on %s%s"):format(class.quoted(value),
          type(value) == "string" and help.hint(value) or ""))
    end,
@@ -181,6 +181,14 @@ local function meant(line, problem)
    return name and line and require("ftpipe.prompt.complete").meant(line, name) or ""
 end
 
+--- Says what a field may have been meant to be, of a line that is but a field and gave nil.
+local function note_nil(line, values)
+   local name = values and values.n == 1 and values[1] == nil
+      and line:match("^[%a_][%w_.]*%.([%a_][%w_]*)%s*$")
+   local hint = name and require("ftpipe.prompt.complete").meant(line, name) or ""
+   if hint ~= "" then style.note(("there is no '%s'%s"):format(name, hint)) end
+end
+
 local function run_chunk(prompt, chunk, about)
    local start_ns = core.sys.time_ns()
    local ok, text, values = interruptible(chunk)
@@ -190,6 +198,7 @@ local function run_chunk(prompt, chunk, about)
    if not ok then return text .. meant(about.text, text) end
    keep(prompt, values)
    if text and not about.quiet then print(text) end
+   if about.text then note_nil(about.text, values) end
    if about.had_locals and not prompt.told then
       prompt.told = true
       style.note("local: kept for the lines to come, as a global")

@@ -1,6 +1,7 @@
 --- Colours, where they are wanted: on a terminal, unless NO_COLOR is set or the terminal is dumb.
 
 local core = require("ftpipe.core")
+local words = require("ftpipe.base.words")
 
 local M = {}
 
@@ -20,6 +21,12 @@ end
 function M.prompt(text)
    if not is_coloured(1) then return text end
    return ("\1\27[1m\1%s\1\27[0m\1"):format(text)
+end
+
+--- Text as the terminal is wide; as it is where stdout is none.
+function M.as_wide(text)
+   local columns = core.sys.isatty(1) and core.sys.columns()
+   return columns and words.wrapped(text, columns) or text
 end
 
 --- Says what went wrong, on stderr.
