@@ -1,4 +1,5 @@
-/* test/check_driver.h - a device that checks those who use it: CHECK_DRIVER(name), for CPU kernels.
+/* test/check_driver.h - a device that checks those who use it: CHECK_DRIVER(name), for CPU kernels;
+ * other entries may follow the name.
  *
  * Compute streams are their callers, as on the CPU. Copies wait in their streams until somebody
  * waits for them, or a number from the seed says that some are done now: any order that events
@@ -160,6 +161,7 @@ static void check_close_stream(ft_device_stream *on)
     check_stream *s = (check_stream *)on;
     check_finish(on, NULL);
     pthread_mutex_lock(&checks.lock);
+    check_heard(s);
     check_stream **link = &checks.streams;
     while (*link != s) link = &(*link)->next;
     *link = s->next;
@@ -236,6 +238,7 @@ static ft_status check_copy(ft_device_stream *on, ft_location to, ft_location fr
     touch now = check_begin(s);
     const ft_access read = {from.address, bytes, true, false};
     const ft_access write = {to.address, bytes, false, true};
+    if (to.executor && to.executor != on->executor) ((check_executor *)on->executor)->left = now;
     ft_status status = check_failure(on->executor, err);
     if (status == FT_OK) status = check_access(s, "a copy", &read, now, err);
     if (status == FT_OK) status = check_access(s, "a copy", &write, now, err);
@@ -257,7 +260,8 @@ static ft_status check_launch(ft_device_stream *on, const ft_task *task, const v
     int n = task->accesses(arg, list);
     pthread_mutex_lock(&checks.lock);
     checks.launches++;
-    touch now = check_begin(s);
+    touch now = check_begin(s), left = ((check_executor *)on->executor)->left;
+    checks.beside += s->clock.at[left.stream] < left.tick;
     ft_status status = check_failure(on->executor, err);
     for (int i = 0; i < n && status == FT_OK; i++)
         status = check_access(s, task->name, &list[i], now, err);
@@ -271,9 +275,9 @@ static ft_status check_launch(ft_device_stream *on, const ft_task *task, const v
     return status == FT_OK ? task->run(arg, on, err) : status;
 }
 
-#define CHECK_DRIVER(text)                                                                         \
+#define CHECK_DRIVER(...)                                                                          \
     {                                                                                              \
-        .name = text, .kind = FT_DEVICE_CPU, .open = check_open, .close = check_close,             \
+        .name = __VA_ARGS__, .kind = FT_DEVICE_CPU, .open = check_open, .close = check_close,      \
         .enter = check_enter, .limits = check_limits, .health = check_health,                      \
         .alloc = check_alloc, .release = check_release, .occupy = check_occupy,                    \
         .vacate = check_vacate, .open_stream = check_open_stream,                                  \

@@ -42,6 +42,7 @@ typedef struct check_stream {
 typedef struct check_executor {
     ft_executor base;
     ft_error failure; /* of what was submitted */
+    touch left;       /* its newest copy to another executor */
 } check_executor;
 
 /* What a test sets (fail_*, drop_wait: the n-th from now, of waits that are needed; stall_launch:
@@ -55,7 +56,8 @@ static struct {
     clock_of dropped;      /* what the wait that was left out would have brought to this stream: */
     struct check_stream *dropper;
     int64_t allocs, copies, launches, touches, refused; /* so far */
-    int64_t open; /* executors, streams, events and blocks that are not closed */
+    int64_t beside; /* launches that may run while the newest copy to another executor does */
+    int64_t open;   /* executors, streams, events and blocks that are not closed */
     shadow *memory;
     check_stream *streams;
     bool used[SHADOW_STREAMS];
@@ -79,16 +81,21 @@ static inline touch check_advance(check_stream *s)
     return (touch){s->clock.at[s->id], (uint8_t)s->id};
 }
 
+/* Whether the stream has heard by now what the wait that was left out would have told it. */
+static inline void check_heard(const check_stream *s)
+{
+    if (checks.dropper != s) return;
+    clock_of clock = s->clock;
+    clock_join(&clock, &checks.host);
+    bool is_there = !clock_join(&clock, &checks.dropped);
+    checks.implied += is_there;
+    if (is_there) checks.dropper = NULL;
+}
+
 /* As check_advance, for work that needs what was waited for. */
 static inline touch check_begin(check_stream *s)
 {
-    if (checks.dropper == s) {
-        clock_of clock = s->clock;
-        clock_join(&clock, &checks.host);
-        bool is_there = !clock_join(&clock, &checks.dropped);
-        checks.implied += is_there;
-        if (is_there) checks.dropper = NULL;
-    }
+    check_heard(s);
     return check_advance(s);
 }
 

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "check_driver.h"
+#include "edited_plans.h"
 #include "engine_run.h"
-#include "fit/fit.h"
-#include "planfile/planfile.h"
 
 static const ft_driver check_driver = CHECK_DRIVER("check");
-const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &check_driver, NULL};
+static const ft_driver apart_driver = CHECK_DRIVER("apart", .passes_apart = true);
+const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &check_driver, &apart_driver, NULL};
 
 typedef struct outcome {
     ft_status status;
@@ -19,201 +19,6 @@ typedef struct outcome {
     int64_t planned, measured; /* bytes of device 0 */
     float w2[HIDDEN * HIDDEN];
 } outcome;
-
-/* -- plans that are edited --------------------------------------------------------------------- */
-
-/* What is added to a plan: nothing; swaps of all that may leave a device, or of all that moves as a
- * whole so that nothing is there but what the action needs; likewise, with updates in host memory;
- * an S and a V for what passes between forwards and backwards, or one of them. Or what the planner
- * of residency adds: as little memory as there can be, or all leaves with its task; both also with
- * updates in host memory. */
-typedef enum {
-    AS_IT_IS,
-    SWAPS,
-    TIGHT,
-    HOME,
-    PASSES,
-    SENDS,
-    RECEIVES,
-    LEAST,
-    TASKS,
-    LEAST_HOME,
-    TASKS_HOME
-} edit;
-
-typedef struct action {
-    char kind;
-    int stage, batch, micro; /* micro -1: per batch */
-    const char *lag;         /* "~1" */
-} action;
-
-typedef struct editor {
-    edit how;
-    ft_text out;
-    char edges[32][2][2]; /* by edge, then maker and user: letter and digit of its stage */
-    int n_edges;
-} editor;
-
-static void add_action(ft_text *out, const action *a)
-{
-    ft_text_add(out, " %c%d.%d", a->kind, a->stage, a->batch);
-    if (a->micro >= 0) ft_text_add(out, ".%d", a->micro);
-    ft_text_add(out, "%s", a->lag);
-}
-
-/* Everything that may leave a device does, as soon as it is not needed: activations between forward
- * and backward, gradients and optimizer state between batches, and between all actions the weights
- * of stage 2, which no other stage shares. */
-static void add_swapped(ft_text *out, action a)
-{
-    int stage = a.stage, batch = a.batch;
-    bool weights = stage == 2 && a.kind != 'R';
-    if (weights) ft_text_add(out, " L2.%d.0:weights", batch);
-    if (a.kind == 'B' && a.micro == 0) ft_text_add(out, " L%d.%d.0:gradients", stage, batch);
-    if (a.kind == 'B') ft_text_add(out, " L%d.%d.%d:activations", stage, batch, a.micro);
-    if (a.kind == 'U') ft_text_add(out, " L%d.%d.0:optimizer", stage, batch);
-    add_action(out, &a);
-    if (a.kind == 'F') ft_text_add(out, " O%d.%d.%d:activations", stage, batch, a.micro);
-    if (weights) ft_text_add(out, " %c2.%d.0:weights", a.kind == 'U' ? 'O' : 'D', batch);
-    if (a.kind == 'U')
-        ft_text_add(out, " O%d.%d.0:gradients O%d.%d.0:optimizer", stage, batch, stage, batch);
-}
-
-/* Stage 1 has no weights of its own, on one device: it uses those of stage 0. */
-static void add_tight(ft_text *out, action a, bool home)
-{
-    if (home && a.kind == 'U' && a.stage != 1) {
-        ft_text_add(out, " U%d.%d:host", a.stage, a.batch);
-        return;
-    }
-    int s = a.stage, b = a.batch;
-    bool update = a.kind == 'U', weights = a.kind != 'R', first = a.kind == 'B' && a.micro == 0;
-    if (weights) ft_text_add(out, " L%d.%d.0:weights L%d.%d.0:packed", s == 1 ? 0 : s, b, s, b);
-    if (update) ft_text_add(out, " L%d.%d.0:optimizer", s, b);
-    if (a.kind == 'R' || update || (a.kind == 'B' && !first))
-        ft_text_add(out, " L%d.%d.0:gradients", s, b);
-    add_action(out, &a);
-    char leaves = update || a.kind == 'W' ? 'O' : 'D';
-    if (weights)
-        ft_text_add(out, " %c%d.%d.0:weights %c%d.%d.0:packed", s == 1 ? 'D' : leaves,
-                    s == 1 ? 0 : s, b, leaves, s, b);
-    if (update) ft_text_add(out, " O%d.%d.0:optimizer D%d.%d.0:gradients", s, b, s, b);
-    if (a.kind == 'R' || a.kind == 'B') ft_text_add(out, " O%d.%d.0:gradients", s, b);
-}
-
-/* S (end 0) or V (end 1) of the edges that the action is the maker or user of. */
-static void add_copies(editor *e, const action *a, int end)
-{
-    if (!a || a->micro < 0 || e->how == (end ? SENDS : RECEIVES)) return;
-    for (int i = 0; i < e->n_edges; i++)
-        if (e->edges[i][end][0] == a->kind && e->edges[i][end][1] == '0' + a->stage)
-            ft_text_add(&e->out, " %c%d.%d.%d:%d", "SV"[end], a -> stage, a -> batch, a -> micro,
-                        i);
-}
-
-static bool are_alike(const action *a, const action *b)
-{
-    return a->kind == b->kind && a->stage == b->stage;
-}
-
-/* Between equal actions that follow each other: the next one receives before this one works, and
- * the one before sends after it. */
-static void add_passed(editor *e, const action *list, int n, int i)
-{
-    bool follows = i > 0 && are_alike(&list[i - 1], &list[i]);
-    bool goes_on = i + 1 < n && are_alike(&list[i], &list[i + 1]);
-    if (!follows) add_copies(e, &list[i], 1);
-    if (goes_on) add_copies(e, &list[i + 1], 1);
-    add_action(&e->out, &list[i]);
-    if (follows) add_copies(e, &list[i - 1], 0);
-    if (!goes_on) add_copies(e, &list[i], 0);
-}
-
-/* "warm-up 0 F0.0.0-1 B0.0.0 ...". */
-static void edit_list(editor *e, char *line)
-{
-    action list[256];
-    int n = 0;
-    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) {
-        const char *lag = strchr(word, '~');
-        action a = {.kind = *word, .micro = -1, .lag = lag ? lag : ""};
-        int last, numbers = sscanf(word + 1, "%d.%d.%d-%d", &a.stage, &a.batch, &a.micro, &last);
-        if (numbers < 2) ft_text_add(&e->out, "%s ", word);
-        for (int m = a.micro; numbers >= 2 && m <= (numbers == 4 ? last : a.micro); m++) {
-            a.micro = m;
-            if (n < 256) list[n++] = a;
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        if (e->how == SWAPS)
-            add_swapped(&e->out, list[i]);
-        else if (e->how == TIGHT || e->how == HOME)
-            add_tight(&e->out, list[i], e->how == HOME);
-        else
-            add_passed(e, list, n, i);
-    }
-    ft_text_add(&e->out, "\n");
-}
-
-/* The numbers in flight are left to the lists. */
-static void edit_line(editor *e, char *line)
-{
-    static const char *const lists[] = {"warm-up ", "body ", "drain "};
-    char *flight = strstr(line, " in-flight"), *rest = flight ? strchr(flight + 11, ' ') : NULL;
-    char ends[2][2];
-    for (int i = 0; i < 3; i++)
-        if (strncmp(line, lists[i], strlen(lists[i])) == 0) {
-            edit_list(e, line);
-            return;
-        }
-    if (sscanf(line, "edge %c%c>%c%c", &ends[0][0], &ends[0][1], &ends[1][0], &ends[1][1]) == 4)
-        memcpy(e->edges[e->n_edges++], ends, sizeof ends);
-    if (flight)
-        ft_text_add(&e->out, "%.*s%s\n", (int)(flight - line), line, rest ? rest : "");
-    else
-        ft_text_add(&e->out, "%s\n", line);
-}
-
-static ft_status edit_plan(pipeline *p, edit how, ft_error *err)
-{
-    ft_text text = {0};
-    editor e = {.how = how};
-    FT_TRY(pipeline_plan(p, err));
-    ft_status status = ft_plan_write(p->plan, &text, err);
-    ft_plan_free(p->plan);
-    p->plan = NULL;
-    for (char *line = text.data, *end; status == FT_OK && *line; line = end + 1) {
-        end = strchr(line, '\n');
-        *end = '\0';
-        edit_line(&e, line);
-    }
-    if (status == FT_OK) status = ft_plan_parse(&p->plan, e.out.data, err);
-    if (status == FT_OK) status = ft_plan_check(p->plan, err);
-    ft_text_fini(&text);
-    ft_text_fini(&e.out);
-    return status;
-}
-
-/* The plan with the moves of the planner of residency. */
-static ft_status fit_plan(pipeline *p, edit how, ft_error *err)
-{
-    const int64_t spare[MOST_DEVICES] = {0};
-    const ft_fit fit = {.least = true,
-                        .spare = spare,
-                        .classes = ~0U,
-                        .tasks = p->tasks,
-                        .scope = how == TASKS || how == TASKS_HOME ? FT_SCOPE_GROUP : FT_SCOPE_PLAN,
-                        .updates_at_home = how >= LEAST_HOME};
-    ft_blueprint *b = NULL;
-    ft_plan *moved = NULL;
-    FT_TRY(pipeline_draw(&b, p, err));
-    ft_status status = ft_fit_plan(&moved, b, &fit, err);
-    ft_blueprint_free(b);
-    if (status != FT_OK) return status;
-    ft_plan_free(p->plan);
-    p->plan = moved;
-    return ft_plan_check(moved, err);
-}
 
 /* -- runs -------------------------------------------------------------------------------------- */
 
@@ -311,13 +116,14 @@ static const char *const schedules[] = {"sequential", "gpipe", "1f1b", "async"};
 
 static void test_same_bits(void)
 {
-    for (int s = 0; s < 4; s++)
+    for (int i = 0; i < 8; i++)
         for (int threaded = 0; threaded < 2; threaded++)
             for (uint32_t seed = 1; seed <= 3; seed++) {
-                outcome cpu = run_on("cpu:3", schedules[s], threaded);
+                const char *devices = i < 4 ? "check:3" : "apart:3", *schedule = schedules[i % 4];
+                outcome cpu = run_on("cpu:3", schedule, threaded);
                 int64_t touches = checks.touches, waits = checks.waits;
                 checks.seed = seed;
-                outcome checked = run_on("check:3", schedules[s], threaded);
+                outcome checked = run_on(devices, schedule, threaded);
                 CHECK_STATUS(cpu.status, FT_OK);
                 if (!CHECK(checked.status == FT_OK)) fprintf(stderr, "%s\n", checked.error.message);
                 CHECK(same_numbers(&cpu, &checked));
@@ -412,6 +218,20 @@ static void test_passes(void)
     CHECK(checks.refused == 0);
 }
 
+/* What is computed next does not wait until what was made before has come to another device. */
+static void test_apart(void)
+{
+    for (int s = 1; s < 4; s++) {
+        int64_t beside = checks.beside, launches = checks.launches;
+        CHECK_STATUS(run_on("check:3", schedules[s], false).status, FT_OK);
+        CHECK(checks.beside == beside && checks.launches > launches);
+        launches = checks.launches;
+        CHECK_STATUS(run_on("apart:3", schedules[s], false).status, FT_OK);
+        CHECK(3 * (checks.beside - beside) > checks.launches - launches);
+    }
+    CHECK(checks.refused == 0);
+}
+
 /* Sums of replicas (X), norms without a flush (N), gradients of older weights (A), and all three.
  * Memory of attenuated gradients is in use in part of the steps only. */
 static const way ways[] = {
@@ -428,6 +248,15 @@ static const way ways[] = {
     {"check:3", "async", AS_IT_IS, {0}, FT_WEIGHTS_STASH_GAP, 0.5, .words = " with all of them"},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
+
+/* The same on devices where what passes to others goes beside what is computed next. */
+static way apart(const way *w)
+{
+    way other = *w;
+    other.devices =
+        strchr(w->devices, ':') ? strcmp(w->devices, "check:2") ? "apart:3" : "apart:2" : "apart";
+    return other;
+}
 
 /* Harmony's tasks: stages by themselves, or forwards of the first two at once, or backwards of the
  * last two with their forwards; and forwards of two micro-batches as one. */
@@ -446,6 +275,9 @@ static const way harmony[] = {
     {"check:1", "harmony-pp", TASKS, .words = ", joint", .joint = joint},
     {"check:2", "harmony-pp", AS_IT_IS, .words = " on two devices, joint", .joint = joint},
     {"check:2", "harmony-dp", TASKS, .words = ", joint", .joint = joint},
+    {"apart:2", "harmony-pp", AS_IT_IS, .words = " apart, joint", .joint = joint},
+    {"apart:2", "harmony-dp", TASKS, .words = " apart, joint", .joint = joint},
+    {"apart:2", "harmony-dp", TASKS_HOME, .words = " apart, at home"},
     {"check:1", "harmony-pp", LEAST, .words = ", 2/1 joint", .tasks = {first_two, each},
      .joint = joint},
 };
@@ -456,7 +288,7 @@ static void test_harmony(void)
     for (int i = 0; i < HARMONIES; i++)
         for (int threaded = 0; threaded < 2; threaded++) {
             way judge = harmony[i];
-            bool both = harmony[i].devices[6] == '2';
+            bool both = harmony[i].devices[6] == '2'; /* of "check:2" */
             judge.devices = both ? "cpu:2" : "cpu:1";
             judge.how = AS_IT_IS;
             judge.tasks = (ft_tasks){NULL, NULL};
@@ -475,16 +307,17 @@ static void test_harmony(void)
 
 static void test_ways(void)
 {
-    for (int i = 0; i < WAYS; i++)
+    for (int i = 0; i < 2 * WAYS; i++)
         for (int threaded = 0; threaded < 2; threaded++) {
-            way cpu = ways[i];
-            cpu.devices = ways[i].replicas[0] ? "cpu" : "cpu:3";
+            const way at = i < WAYS ? ways[i] : apart(&ways[i - WAYS]);
+            way cpu = at;
+            cpu.devices = at.replicas[0] ? "cpu" : "cpu:3";
             outcome plain = run_way(&cpu, threaded);
             checks.seed = (uint32_t)(7 + i);
-            outcome checked = run_way(&ways[i], threaded);
+            outcome checked = run_way(&at, threaded);
             CHECK_STATUS(plain.status, FT_OK);
             if (!CHECK(checked.status == FT_OK))
-                fprintf(stderr, "%s%s: %s\n", ways[i].schedule, ways[i].words,
+                fprintf(stderr, "%s %s%s: %s\n", at.devices, at.schedule, at.words,
                         checked.error.message);
             CHECK(same_numbers(&plain, &checked));
         }
@@ -510,8 +343,8 @@ static void drop_waits(const way *w, int first, int every)
         if (o.status == FT_DEVICE) continue;
         CHECK(o.status == FT_OK && checks.implied == implied + 1 && same_numbers(&o, &judge));
     }
-    printf("%s%s: %lld waits, %lld left out: %lld found, the others implied\n", w->schedule,
-           w->words, (long long)waits, (long long)tried, (long long)found);
+    printf("%s, %s%s: %lld waits, %lld left out: %lld found, the others implied\n", w->devices,
+           w->schedule, w->words, (long long)waits, (long long)tried, (long long)found);
     CHECK(found > 0);
 }
 
@@ -525,8 +358,11 @@ static void test_dropped_waits(void)
                  {SWAPS, 3, 17, "check:3", " with swaps"},
                  {TIGHT, 4, 41, "check:1", ", tight"},
                  {HOME, 4, 41, "check:1", ", updates in host memory"},
-                 {PASSES, 4, 7, "check:3", " with S and V"}};
-    for (int e = 0; e < 5; e++)
+                 {PASSES, 4, 7, "check:3", " with S and V"},
+                 {AS_IT_IS, 4, 5, "apart:3", " apart"},
+                 {SWAPS, 3, 31, "apart:3", " apart with swaps"},
+                 {RECEIVES, 4, 11, "apart:3", " apart with V"}};
+    for (int e = 0; e < 8; e++)
         for (int s = 0; s < edits[e].n_schedules; s++) {
             const way w = {.devices = edits[e].devices,
                            .schedule = schedules[s],
@@ -534,7 +370,11 @@ static void test_dropped_waits(void)
                            .words = edits[e].words};
             drop_waits(&w, 1 + s % 3, edits[e].every * CASES_STEP);
         }
-    for (int i = 0; i < WAYS; i++) drop_waits(&ways[i], 1 + i % 3, 5 * CASES_STEP);
+    for (int i = 0; i < WAYS; i++) {
+        const way other = apart(&ways[i]);
+        drop_waits(&ways[i], 1 + i % 3, 5 * CASES_STEP);
+        drop_waits(&other, 1 + i % 3, 5 * CASES_STEP);
+    }
     for (int i = 0; i < HARMONIES; i++) drop_waits(&harmony[i], 1 + i % 3, 29 * CASES_STEP);
     checks.refused = 0;
 }
@@ -580,6 +420,7 @@ int main(void)
     RUN(test_tight);
     RUN(test_near);
     RUN(test_passes);
+    RUN(test_apart);
     RUN(test_ways);
     RUN(test_harmony);
     RUN(test_dropped_waits);

@@ -44,9 +44,11 @@ static void bind_rows(const worker *w, const ft_action *a, int bucket, const ft_
     const ft_blueprint *b = w->run->blueprint;
     ft_row_end at;
     for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) bind_row(w, a, at, bucket, program);
-    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++)
+    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
+        at = made_in(w->run, at);
         if (b->cargoes[at.edge].rows[at.row].device == w->device)
             bind_row(w, a, at, bucket, program);
+    }
 }
 
 /* Copies what the seat keeps of the values of the edges in. */
@@ -89,6 +91,7 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
     const ft_graph *g = b->cut.graphs[bucket];
     ft_row_end at;
     for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
+        at = made_in(w->run, at);
         const ft_cargo *c = &b->cargoes[at.edge];
         char *slot = row_place(w->run, at, a);
         for (int k = 0; k < c->n; k++) {

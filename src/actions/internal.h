@@ -5,6 +5,7 @@
 #include "actions/actions.h"
 #include "blueprint/states.h"
 #include "state/batches.h"
+#include "state/edges.h"
 #include "state/hearing.h"
 #include "state/late.h"
 #include "state/ledger.h"

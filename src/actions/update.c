@@ -28,12 +28,14 @@ static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < seat->n_out_edges[a->kind]; i++) {
         int e = seat->out_edges[a->kind][i];
         const ft_cargo *c = &b->cargoes[e];
+        ft_device_stream *stream;
         if (c->kind != FT_CARGO_TERMS) continue;
+        FT_TRY(begin_sending(w, e, &stream, err));
         char *slot = slot_of(w->run, e, a);
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
             int receiver = b->seats[b->edges[e].to].device;
-            FT_TRY(copy_on(w->compute, at_device(w->run, receiver, slot + item_at(c, 0, k)),
+            FT_TRY(copy_on(stream, at_device(w->run, receiver, slot + item_at(c, 0, k)),
                            at_device(w->run, w->device, w->run->seats[a->seat].grads[c->items[k]]),
                            ft_spec_bytes(&b->params[param].spec), err));
         }
@@ -373,17 +375,18 @@ static ft_status update_params(worker *w, const ft_action *a, float grad_scale, 
 }
 
 /* The state of a parameter that an edge carries behind it: to its slot, or out of it. */
-static ft_status copy_state(worker *w, int e, int i, int device, char *slot, bool sends,
-                            ft_error *err)
+static ft_status copy_state(const worker *w, ft_device_stream *stream, int e, int i, char *slot,
+                            bool sends, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
+    int device = b->seats[b->edges[e].to].device;
     int param = b->cargoes[e].items[i];
     int seat = sends ? b->edges[e].from : b->edges[e].to;
     int64_t behind = ft_memory_round(ft_spec_bytes(&b->params[param].spec));
     const ft_location passed =
         at_device(w->run, device, slot + item_at(&b->cargoes[e], 0, i) + behind);
     const ft_location own = at_device(w->run, w->device, known_state(w->run, seat, param));
-    return copy_on(w->compute, sends ? passed : own, sends ? own : passed,
+    return copy_on(stream, sends ? passed : own, sends ? own : passed,
                    ft_blueprint_state_bytes(b, param), err);
 }
 
@@ -394,12 +397,15 @@ static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; i < seat->n_out_edges[FT_ACT_UPDATE]; i++) {
         int e = seat->out_edges[FT_ACT_UPDATE][i], to = b->seats[b->edges[e].to].device;
         const ft_cargo *c = &b->cargoes[e];
+        ft_device_stream *stream;
+        if (c->kind != FT_CARGO_WEIGHTS) continue;
+        FT_TRY(begin_sending(w, e, &stream, err));
         char *slot = slot_of(w->run, e, a);
-        for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
-            FT_TRY(copy_on(w->compute, at_device(w->run, to, slot + item_at(c, 0, k)),
+        for (int k = 0; k < c->n; k++) {
+            FT_TRY(copy_on(stream, at_device(w->run, to, slot + item_at(c, 0, k)),
                            at_device(w->run, w->device, w->run->seats[a->seat].params[c->items[k]]),
                            ft_spec_bytes(&b->params[c->items[k]].spec), err));
-            if (ft_blueprint_with_state(b, e)) FT_TRY(copy_state(w, e, k, to, slot, true, err));
+            if (ft_blueprint_with_state(b, e)) FT_TRY(copy_state(w, stream, e, k, slot, true, err));
         }
     }
     return FT_OK;
@@ -444,7 +450,7 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
             FT_TRY(copy_on(w->compute, at_device(w->run, w->device, param),
                            at_device(w->run, w->device, slot + item_at(c, 0, k)), bytes, err));
             if (ft_blueprint_with_state(b, e))
-                FT_TRY(copy_state(w, e, k, w->device, slot, false, err));
+                FT_TRY(copy_state(w, w->compute, e, k, slot, false, err));
         }
     }
     for (int i = 0; i < seat->n_params; i++)

@@ -9,14 +9,14 @@
 /* Places of an edge in a row, used in turn. What passes is in one row after the other: its maker
  * writes the first that is there, its user reads the last. */
 typedef enum {
-    FT_ROW_MADE, /* at the maker, until an S takes it */
+    FT_ROW_MADE, /* at the maker, until an S takes it or it goes apart */
     FT_ROW_EDGE, /* the slots of the edge, at its receiver */
     FT_ROW_USED, /* at the user, where a V brings it */
     FT_ROWS
 } ft_row_kind;
 
 typedef struct ft_row {
-    int n; /* 0: the plan has no S, or no V, for the edge */
+    int n; /* 0: nothing waits there */
     int device;
     bool at_home; /* not in its block, but in host memory */
     int64_t base; /* of the first, in the device's block */
@@ -33,6 +33,8 @@ typedef enum {
 typedef struct ft_cargo {
     ft_cargo_kind kind;
     int edge;     /* of the plan */
+    bool apart;   /* the maker's device copies it to the slots beside what it computes next: of
+                     values out of the first row, which no S takes then */
     int slots_of; /* the edge here in whose slots it lands: replicas of the sender share those of a
                      receiver */
     int n;

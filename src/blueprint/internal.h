@@ -25,6 +25,8 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err);
 ft_status blueprint_choose_slots(ft_blueprint *b, ft_error *err);
 /* Edges and their slots become those of the plan. FT_INVALID names the one that it lacks. */
 ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *err);
+/* rows.c: the places of the plan's edges. */
+ft_status blueprint_find_rows(ft_blueprint *b, ft_error *err);
 /* Whether who makes the values of an edge can make them in the row that it fills: on its device,
  * and of every micro-batch. */
 bool blueprint_makes_in_row(const ft_blueprint *b, int edge);

@@ -61,10 +61,10 @@ ft_status ft_cuda_end_series(ft_device_stream *stream, ft_status status, ft_erro
         FT_CUDA_ENTRIES(text), .count = ft_cuda_count, .describe = ft_cuda_describe,               \
     }
 #define FT_CUDA_ENTRIES(text)                                                                      \
-    .name = text, .kind = FT_DEVICE_GPU, .open = ft_cuda_open, .close = ft_cuda_close,             \
-    .enter = ft_cuda_enter, .limits = ft_cuda_limits, .health = ft_cuda_health,                    \
-    .alloc = ft_cuda_alloc, .release = ft_cuda_release, .occupy = ft_cuda_occupy,                  \
-    .vacate = ft_cuda_occupy, .open_stream = ft_cuda_open_stream,                                  \
+    .name = text, .kind = FT_DEVICE_GPU, .passes_apart = true, .open = ft_cuda_open,               \
+    .close = ft_cuda_close, .enter = ft_cuda_enter, .limits = ft_cuda_limits,                      \
+    .health = ft_cuda_health, .alloc = ft_cuda_alloc, .release = ft_cuda_release,                  \
+    .occupy = ft_cuda_occupy, .vacate = ft_cuda_occupy, .open_stream = ft_cuda_open_stream,        \
     .close_stream = ft_cuda_close_stream, .lend = ft_cuda_lend, .open_event = ft_cuda_open_event,  \
     .close_event = ft_cuda_close_event, .record = ft_cuda_record, .wait = ft_cuda_wait,            \
     .passed_ns = ft_cuda_passed_ns, .await = ft_cuda_await, .finish = ft_cuda_finish,              \

@@ -88,6 +88,8 @@ typedef struct ft_task {
 struct ft_driver {
     const char *name;    /* what device lists call it: "cpu" */
     ft_device_kind kind; /* whose kernels it runs */
+    bool passes_apart;   /* what is made for other devices is copied there on a stream of its own,
+                            and waits for that in places of its own */
 
     /* Of drivers of cards, whose device lists name cards ("cuda:0,1"): how many there are, at least
      * 1, or FT_UNSUPPORTED with the reason; and one of them as a device, without index and name.

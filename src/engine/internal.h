@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "ranks/ranks.h"
 #include "state/batches.h"
+#include "state/edges.h"
 #include "state/guard.h"
 #include "state/hearing.h"
 #include "state/late.h"

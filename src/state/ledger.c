@@ -6,6 +6,7 @@
  * the most that was live on it at one time. Nothing here reads what the plan says of memory. */
 #include <stdio.h>
 
+#include "state/edges.h"
 #include "state/ledger.h"
 
 /* -- bytes ------------------------------------------------------------------------------------- */
@@ -237,10 +238,13 @@ ft_status ledger_begin(worker *w, const ft_action *a, ft_error *err)
         FT_TRY(hand_out(run, &run->seats[a->seat].slots, index, seat->saved_bytes[bucket], err));
     if (halves)
         FT_TRY(hand_out(run, &run->seats[a->seat].held, index, seat->held_bytes[bucket], err));
-    for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++)
-        FT_TRY(hand_out(run, &slots_row(run, at)->slots,
-                        ft_blueprint_slot_index(run->blueprint, at.edge, a),
-                        run->blueprint->cargoes[at.edge].bytes[bucket], err));
+    for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++) {
+        int64_t bytes = run->blueprint->cargoes[at.edge].bytes[bucket];
+        ft_row_end made = made_in(run, at);
+        FT_TRY(hand_out(run, &slots_row(run, at)->slots, place_number(run, at, a), bytes, err));
+        if (made.row == at.row) continue;
+        FT_TRY(hand_out(run, &slots_row(run, made)->slots, place_number(run, made, a), bytes, err));
+    }
     return FT_OK;
 }
 
@@ -253,6 +257,11 @@ ft_status ledger_end(worker *w, const ft_action *a, ft_error *err)
     for (int i = 0; ft_blueprint_takes(run->blueprint, a, i, &at); i++)
         FT_TRY(give_back(run, &slots_row(run, at)->slots,
                          ft_blueprint_slot_index(run->blueprint, at.edge, a), err));
+    for (int i = 0; ft_blueprint_fills(run->blueprint, a, i, &at); i++) {
+        ft_row_end made = made_in(run, at); /* from here on it is on its way */
+        if (made.row == at.row) continue;
+        FT_TRY(give_back(run, &slots_row(run, made)->slots, place_number(run, made, a), err));
+    }
     bool leaves = ft_action_leaves(a) && a->item == FT_MEMORY_ACTIVATIONS;
     if (a->kind == FT_ACT_BACKWARD_WEIGHT)
         FT_TRY(give_back(run, &run->seats[a->seat].held, index, err));

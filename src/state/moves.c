@@ -1,8 +1,4 @@
-/* state/moves.c - what the engine asks of devices besides computing: streams, events, copies.
- *
- * The gates of an edge say what was submitted, its events what the streams of devices have to wait
- * for before they touch a slot. An event is recorded before its gate opens, so who has passed the
- * gate may wait for the event. */
+/* state/moves.c - what the engine asks of devices besides computing: streams, events, copies. */
 #include <string.h>
 
 #include "state/remote.h"
@@ -42,6 +38,23 @@ static ft_status open_row(ft_run *run, int e, int r, ft_error *err)
     return open_events(run, r == FT_ROW_MADE ? from : to, n, &row->empty, err);
 }
 
+static ft_status open_seat(ft_run *run, int s, ft_error *err)
+{
+    seat_state *seat = &run->seats[s];
+    ft_executor *x = run->workers[run->blueprint->seats[s].device].executor;
+    FT_TRY(open_events(run, x, run->blueprint->batch_slots, &seat->ended, err));
+    if (!x || !x->driver->passes_apart) return FT_OK;
+    FT_TRY(x->driver->open_event(&seat->made, x, err));
+    return x->driver->open_event(&seat->left, x, err);
+}
+
+static void close_seat(const seat_state *seat)
+{
+    close_events(seat->ended);
+    if (seat->made) seat->made->executor->driver->close_event(seat->made);
+    if (seat->left) seat->left->executor->driver->close_event(seat->left);
+}
+
 /* Of a device: what batches come in by. */
 static ft_status open_feeder(ft_run *run, int d, ft_error *err)
 {
@@ -56,9 +69,7 @@ ft_status moves_open(ft_run *run, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     for (int e = 0; e < b->n_edges; e++)
         for (int r = 0; r < FT_ROWS; r++) FT_TRY(open_row(run, e, r, err));
-    for (int s = 0; s < b->seating.n_seats; s++)
-        FT_TRY(open_events(run, run->workers[b->seats[s].device].executor, b->batch_slots,
-                           &run->seats[s].ended, err));
+    for (int s = 0; s < b->seating.n_seats; s++) FT_TRY(open_seat(run, s, err));
     ft_executor *first = run->workers[run->home].executor;
     for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(open_feeder(run, d, err));
     void *norms = NULL;
@@ -82,7 +93,7 @@ void moves_close(ft_run *run)
             close_events(run->edges[e].rows[r].full);
             close_events(run->edges[e].rows[r].empty);
         }
-    for (int s = 0; run->seats && s < run->n_seats; s++) close_events(run->seats[s].ended);
+    for (int s = 0; run->seats && s < run->n_seats; s++) close_seat(&run->seats[s]);
     if (run->norms)
         run->norms_at->driver->release(run->norms_at, FT_OF_HOST, run->norms, run->norms_bytes);
 }
@@ -96,6 +107,19 @@ static bool copies(const ft_action_list *list)
     return false;
 }
 
+static bool passes_apart(const ft_run *run, int d)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int e = 0; e < b->n_edges; e++)
+        if (b->cargoes[e].apart && b->seats[b->edges[e].from].device == d) return true;
+    return false;
+}
+
+static ft_status open_copier(worker *w, int i, ft_error *err)
+{
+    return w->executor->driver->open_stream(&w->copies[i], w->executor, FT_FOR_COPIES, err);
+}
+
 ft_status copies_open(ft_run *run, ft_error *err)
 {
     for (int d = 0; d < run->n_devices; d++) {
@@ -103,11 +127,11 @@ ft_status copies_open(ft_run *run, ft_error *err)
         if (!is_here(run, d)) continue;
         const ft_device_plan *lists = &run->plan->devices[d];
         if (w->findings) FT_TRY(clock_open(w, FT_STREAM_COMPUTE, err));
+        if (passes_apart(run, d)) FT_TRY(open_copier(w, COPY_APART, err));
         if (!copies(&lists->warmup) && !copies(&lists->body) && !copies(&lists->drain)) continue;
-        for (int i = 0; i < 2; i++) {
-            FT_TRY(
-                w->executor->driver->open_stream(&w->copies[i], w->executor, FT_FOR_COPIES, err));
-            FT_TRY(clock_open(w, i ? FT_STREAM_OUT : FT_STREAM_IN, err));
+        for (int i = COPY_IN; i <= COPY_OUT; i++) {
+            FT_TRY(open_copier(w, i, err));
+            FT_TRY(clock_open(w, i == COPY_OUT ? FT_STREAM_OUT : FT_STREAM_IN, err));
         }
     }
     return FT_OK;
@@ -117,26 +141,26 @@ void copies_close(ft_run *run)
 {
     for (int d = 0; d < run->n_devices; d++) {
         if (run->workers[d].executor) clocks_close(&run->workers[d]);
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < COPIERS; i++) {
             ft_device_stream *stream = run->workers[d].copies[i];
             if (stream) stream->executor->driver->close_stream(stream);
             run->workers[d].copies[i] = NULL;
         }
     }
+    for (int s = 0; s < run->n_seats; s++) run->seats[s].leaving = 0;
 }
 
 ft_device_stream *stream_of(const worker *w, const ft_action *a)
 {
     ft_stream stream = ft_action_stream(a->kind);
-    return stream == FT_STREAM_COMPUTE ? w->compute : w->copies[stream == FT_STREAM_OUT];
+    return stream == FT_STREAM_COMPUTE ? w->compute
+                                       : w->copies[stream == FT_STREAM_OUT ? COPY_OUT : COPY_IN];
 }
 
 /* -- orders ------------------------------------------------------------------------------------ */
 
-/* The stream waits for the event; where it computes, and the event is not over yet, notes what it
- * waits for. */
-static ft_status wait_for(worker *w, ft_device_stream *stream, ft_device_event *event, ft_wait what,
-                          int edge, ft_error *err)
+ft_status wait_for(worker *w, ft_device_stream *stream, ft_device_event *event, ft_wait what,
+                   int edge, ft_error *err)
 {
     const ft_driver *driver = stream->executor->driver;
     if (stream == w->compute && driver->passed_ns(event) < 0) {
@@ -151,7 +175,7 @@ ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, f
     return wait_for(w, stream, event, FT_WAIT_COPY, -1, err);
 }
 
-static ft_status record_on(ft_device_stream *stream, ft_device_event *event, ft_error *err)
+ft_status record_on(ft_device_stream *stream, ft_device_event *event, ft_error *err)
 {
     return stream->executor->driver->record(stream, event, err);
 }
@@ -189,135 +213,6 @@ void touches(ft_plain_work *work, const void *address, int64_t bytes, bool write
 {
     if (work->n_accesses == FT_MAX_ACCESSES || !bytes) return;
     work->accesses[work->n_accesses++] = (ft_access){address, bytes, true, writes};
-}
-
-/* -- edges ------------------------------------------------------------------------------------- */
-
-char *row_place(const ft_run *run, ft_row_end at, const ft_action *a)
-{
-    const ft_cargo *c = &run->blueprint->cargoes[at.edge];
-    const ft_row *row = &c->rows[at.row];
-    int64_t index = ft_blueprint_slot_index(run->blueprint, at.edge, a);
-    char *box = at.row == FT_ROW_EDGE ? run->edges[at.edge].box : NULL;
-    char *first = box ? box : run->workers[row->device].block + row->base;
-    return first + index % row->n * c->slot_bytes;
-}
-
-row_state *slots_row(const ft_run *run, ft_row_end at)
-{
-    int e = at.row == FT_ROW_EDGE ? run->blueprint->cargoes[at.edge].slots_of : at.edge;
-    return &run->edges[e].rows[at.row];
-}
-
-static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_error *err)
-{
-    ft_device_stream *stream = stream_of(w, a);
-    int64_t index = ft_blueprint_slot_index(w->run->blueprint, at.edge, a);
-    const ft_cargo *c = &w->run->blueprint->cargoes[at.edge];
-    int n = c->rows[at.row].n;
-    ft_device_event *empty = slots_row(w->run, at)->empty[index % n]; /* NULL: a credit came */
-    bool copied = at.row == FT_ROW_MADE || c->rows[FT_ROW_USED].n;    /* out of it */
-    ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_SLOT;
-    if (index >= n && empty) FT_TRY(wait_for(w, stream, empty, what, c->edge, err));
-    if (c->slot_bytes && !c->rows[at.row].at_home)
-        w->executor->driver->occupy(stream, row_place(w->run, at, a), ft_place_room(c->slot_bytes));
-    return FT_OK;
-}
-
-static ft_status begin_taking(worker *w, const ft_action *a, ft_error *err)
-{
-    ft_run *run = w->run;
-    const ft_blueprint *b = run->blueprint;
-    ft_row_end at;
-    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
-        const row_state *row = &run->edges[at.edge].rows[at.row];
-        const ft_cargo *c = &b->cargoes[at.edge];
-        int64_t index = ft_blueprint_slot_index(b, at.edge, a);
-        ft_device_event *full = row->full[index % row->slots.n];       /* NULL: a message came */
-        bool copied = at.row == FT_ROW_USED || c->rows[FT_ROW_MADE].n; /* into it */
-        ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_DATA;
-        if (full) FT_TRY(wait_for(w, stream_of(w, a), full, what, c->edge, err));
-    }
-    return FT_OK;
-}
-
-ft_status begin_edges(worker *w, const ft_action *a, ft_error *err)
-{
-    const ft_blueprint *b = w->run->blueprint;
-    ft_row_end at;
-    ft_action part = *a;
-    if (b->seats[a->seat].nodes[a->kind] && b->blocks[w->device].batch_slot_bytes)
-        FT_TRY(wait_for(w, w->compute, w->fed[a->batch % b->batch_slots], FT_WAIT_BATCH, -1, err));
-    for (int n = ft_blueprint_joint(b, a); n > 0; n--, part.micro++)
-        FT_TRY(begin_taking(w, &part, err));
-    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) FT_TRY(begin_filling(w, a, at, err));
-    return FT_OK;
-}
-
-static ft_status await(ft_device_event *event, ft_error *err)
-{
-    return event->executor->driver->await(event, err);
-}
-
-/* A slot is free when what read it has ended. */
-static ft_status pass_credit(const ft_run *run, ft_row_end at, ft_device_event *empty,
-                             ft_error *err)
-{
-    int slots_of = run->blueprint->cargoes[at.edge].slots_of;
-    if (at.row != FT_ROW_EDGE || !run->edges[slots_of].tells) return FT_OK;
-    FT_TRY(await(empty, err));
-    remote_free(run, slots_of);
-    return FT_OK;
-}
-
-ft_status end_edges(worker *w, const ft_action *a, ft_error *err)
-{
-    ft_run *run = w->run;
-    const ft_blueprint *b = run->blueprint;
-    ft_device_stream *stream = stream_of(w, a);
-    ft_row_end at;
-    for (int i = 0; ft_blueprint_takes(b, a, i, &at); i++) {
-        row_state *row = slots_row(run, at);
-        int64_t index = ft_blueprint_slot_index(b, at.edge, a);
-        const ft_cargo *c = &b->cargoes[at.edge];
-        int64_t bytes = c->rows[at.row].at_home ? 0 : ft_place_room(c->slot_bytes);
-        if (bytes) w->executor->driver->vacate(stream, row_place(run, at, a), bytes);
-        FT_TRY(record_on(stream, row->empty[index % row->slots.n], err));
-        if (run->world) FT_TRY(pass_credit(run, at, row->empty[index % row->slots.n], err));
-        ft_gate_open(&row->freed);
-    }
-    int bucket = run->batches[a->batch % b->batch_slots].bucket;
-    for (int i = 0; ft_blueprint_fills(b, a, i, &at); i++) {
-        row_state *row = &run->edges[at.edge].rows[at.row];
-        w->carried += ft_blueprint_sent(b, at, bucket);
-        int64_t index = ft_blueprint_slot_index(b, at.edge, a);
-        FT_TRY(record_on(stream, row->full[index % row->slots.n], err));
-        if (at.row == FT_ROW_EDGE && run->edges[at.edge].peer >= 0) {
-            FT_TRY(await(row->full[index % row->slots.n], err));
-            remote_fill(w, a, at.edge);
-        }
-        /* one further, or past what other replicas put into the same slots */
-        ft_gate_open_by(&row->filled, (uint32_t)index + 1 - ft_gate_count(&row->filled));
-    }
-    return FT_OK;
-}
-
-ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
-{
-    const ft_run *run = w->run;
-    const ft_blueprint *b = run->blueprint;
-    int bucket = run->batches[a->batch % b->batch_slots].bucket;
-    ft_row_end from, to;
-    ft_blueprint_takes(b, a, 0, &from);
-    ft_blueprint_fills(b, a, 0, &to);
-    const ft_cargo *c = &b->cargoes[to.edge];
-    if (!c->bytes[bucket]) return FT_OK;
-    if (c->rows[FT_ROW_EDGE].at_home) w->carried = c->load[bucket];
-    FT_TRY(clock_begins(w, a, err));
-    FT_TRY(copy_on(stream_of(w, a), at_device(run, c->rows[to.row].device, row_place(run, to, a)),
-                   at_device(run, c->rows[from.row].device, row_place(run, from, a)),
-                   c->bytes[bucket], err));
-    return clock_ends(w, a, err);
 }
 
 /* -- batches ----------------------------------------------------------------------------------- */
@@ -397,8 +292,7 @@ ft_status finish_streams(ft_run *run, ft_error *err)
         const worker *w = &run->workers[d];
         finish(w->feeder, &status, err);
         finish(w->compute, &status, err);
-        finish(w->copies[0], &status, err);
-        finish(w->copies[1], &status, err);
+        for (int i = 0; i < COPIERS; i++) finish(w->copies[i], &status, err);
     }
     return status;
 }

@@ -90,6 +90,8 @@ typedef struct seat_state {
     double *own_rates;       /* the same, of one parameter */
     bool spoiled;            /* saw a number that is not finite: updates no more */
     ft_device_event **ended; /* by ring slot: the seat is done with that batch */
+    ft_device_event *made, *left; /* edges.c: of what goes to other devices from where it is */
+    unsigned leaving;             /* that, a bit a class, until something waited */
 } seat_state;
 
 /* A parameter's squared gradient norm, which the devices of its owner and of others share. */
@@ -113,6 +115,9 @@ typedef struct mirror {
 
 enum { CLOCKED = 64 };
 
+/* Streams for copies: of what moves in and out; of what goes to other devices apart. */
+enum { COPY_IN, COPY_OUT, COPY_APART, COPIERS };
+
 /* When what was given to a stream last really began and ended: who gives it is ahead of that. The
  * n-th of a leg is at n modulo CLOCKED. */
 typedef struct stream_clock {
@@ -128,7 +133,7 @@ typedef struct worker {
     bool started;
     ft_executor *executor;
     ft_device_stream *compute;
-    ft_device_stream *copies[2];           /* in and out, in a leg that has such actions */
+    ft_device_stream *copies[COPIERS];     /* those that a leg has */
     stream_clock *clocks[FT_STREAM_COUNT]; /* of what is not done when the worker goes on */
     ft_device_stream *feeder; /* of the thread that runs the leg: batches in, outputs out */
     ft_device_event **fed;    /* by ring slot: what is read here of the batch has come */
@@ -231,16 +236,9 @@ void clock_looks(worker *w, ft_stream stream);
 ft_device_stream *stream_of(const worker *w, const ft_action *action);
 /* The stream waits for the event; where it computes and a copy is not over yet, notes that. */
 ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, ft_error *err);
-/* Around an action, on its stream: waits for what it reads and may overwrite; what it read is free
- * then, what it wrote is there. */
-ft_status begin_edges(worker *w, const ft_action *action, ft_error *err);
-ft_status end_edges(worker *w, const ft_action *action, ft_error *err);
-/* Where an action reads or writes what edges carry. */
-char *row_place(const ft_run *run, ft_row_end at, const ft_action *action);
-/* The row that counts the slots: the edge's own, or that of another one with the same receiver. */
-row_state *slots_row(const ft_run *run, ft_row_end at);
-/* S and V: from the row that it takes from to the one that it fills. */
-ft_status do_pass(worker *w, const ft_action *action, ft_error *err);
+ft_status wait_for(worker *w, ft_device_stream *stream, ft_device_event *event, ft_wait what,
+                   int edge, ft_error *err); /* for something else, of an edge or -1 */
+ft_status record_on(ft_device_stream *stream, ft_device_event *event, ft_error *err);
 /* Where a device has the inputs of a batch that its seats read. */
 char *batch_slot(const worker *w, int64_t batch);
 /* Copies a batch in, as number run->fed; notes that the seat is done with the action's batch;
