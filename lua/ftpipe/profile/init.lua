@@ -167,11 +167,12 @@ local function head_of(t, device, devices, o)
    }
 end
 
---- Everything that a measured profile depends on: the name of its file in the cache.
-local function cache_path(head)
+--- Everything that a measured profile depends on: the name of its file in the cache. What memory the
+-- device may use changes no time.
+local function cache_path(head, device)
    local dir = cache.directory()
-   local parts = {}
-   for _, key in ipairs { "hardware", "device", "busy", "threads", "dtype", "versions", "optimizer",
+   local parts = { ("device=%s %d"):format(device.kind, device.card) }
+   for _, key in ipairs { "hardware", "busy", "threads", "dtype", "versions", "optimizer",
       "options", "graph" } do
       parts[#parts + 1] = ("%s=%s"):format(key, tostring(head[key]))
    end
@@ -301,7 +302,7 @@ function M.new(subject, device, options)
    local t = texts_of(graph)
    local head = head_of(t, device, devices, o)
    if not (o.measure or o.fresh) then return model(graph, t, head, devices, o.calibrate) end
-   local path = cache_path(head)
+   local path = cache_path(head, devices[1])
    local cached = not o.fresh and not o.whole and try_load(path)
    if cached then return cached end
    local profile = measure(graph, t, head, o)
