@@ -175,6 +175,42 @@ describe("a run of several processes", function()
       assert.is_true(again - before < .5 * taken, out)
    end)
 
+   it("draws what others own without room for it at rank 0", function()
+      local code = [[
+         local core = require("ftpipe.core")
+         local pipeline = require("spec.support.pipeline")
+         local function mb()
+            collectgarbage()
+            return tonumber(core.sys.read_file("/proc/self/status"):match("VmRSS:%s+(%d+)")) / 1000
+         end
+         local plan, o = pipeline.plan { devices = (...), d_model = 256, d_ff = 4096, steps = 2,
+            batch = 4, dropout = 0 }
+         local run, params = require("ftpipe.run.ranks").run(plan), plan.graphs[1]:params()
+         local laws, before, different = { "constant", "normal", "uniform" }, mb(), 0
+         for i in ipairs(params) do run:draw(i, laws[i % 3 + 1], 0.25 / i, 7, i) end
+         run:refresh()
+         local drawn = mb()
+         local fill = {
+            constant = function(t, scale) return t:fill(scale) end,
+            normal = function(t, scale, i) return t:fill_normal(7, scale, i) end,
+            uniform = function(t, scale, i) return t:fill_uniform(7, scale, i) end,
+         }
+         for i, param in ipairs(params) do
+            local law = laws[i % 3 + 1]
+            local other = fill[law](core.tensor.zeros(param.dims), 0.25 / i, i)
+            different = different + (run:param(i):equals(other) and 0 or 1)
+         end
+         io.stderr:write("taken ", drawn - before, " ", mb() - drawn, "\n")
+         print(different, #params, table.concat((pipeline.steps(run, plan, o, 1, 2)), ' '))]]
+      core.sys.write_file(scratch .. "/draw.lua", code)
+      local one, problem = process.ftpipe { scratch .. "/draw.lua", "cpu:2" }
+      assert.matches("^0\t%d+\t[%d.]+", one, problem)
+      local two, err = several.run(2, { scratch .. "/draw.lua", "hosts:2xcpu:1" })
+      assert.equal(one, two, err)
+      local drawn, fetched = err:match("taken (%S+) (%S+)")
+      assert.is_true(tonumber(drawn) < .1 * tonumber(fetched), err)
+   end)
+
    it("refuses programs that are not the same, by rank", function()
       local other = core.sys.executable():gsub("[^/]+$", "ftpipe_check")
       if not core.sys.exists(other) then return pending("there is no second program") end

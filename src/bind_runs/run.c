@@ -149,6 +149,36 @@ static int run_read(lua_State *L)
     return script_run_read(L, check_run(L, 1)->run);
 }
 
+static ft_law check_law(lua_State *L, int i)
+{
+    const char *name = script_check_string(L, i);
+    int law = 0;
+    while (law < FT_N_LAWS && strcmp(ft_law_name((ft_law)law), name) != 0) law++;
+    if (law == FT_N_LAWS) script_arg_error(L, i, "no law of numbers is called '%s'", name);
+    return (ft_law)law;
+}
+
+/*** Fills a parameter with numbers that are drawn; a refresh is to follow. The processes that have
+ * it draw it themselves.
+ * @function run:draw
+ * @tparam int number in the graph's order of parameters
+ * @tparam string law constant, normal, uniform
+ * @tparam number scale the constant, the standard deviation, or the bound on both sides of 0
+ * @tparam int seed
+ * @tparam int stream those of one seed are independent */
+static int run_draw(lua_State *L)
+{
+    ft_run *run = check_run(L, 1)->run;
+    ft_error err;
+    int param = (int)script_check_index(L, 2, ft_run_n_params(run), "parameter");
+    ft_draw draw = {check_law(L, 3), script_check_number(L, 4), 0};
+    uint64_t seed = (uint64_t)script_check_int(L, 5, 0, INT64_C(1) << 53);
+    draw.stream = (uint64_t)script_check_int(L, 6, 0, INT64_C(1) << 53);
+    if (ft_run_draw(run, param, &draw, seed, &err) != FT_OK) return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
 /*** To be called after parameters were written: replicas and packed copies follow.
  * @function run:refresh */
 static int run_refresh(lua_State *L)
@@ -475,6 +505,7 @@ static int run_measured(lua_State *L)
 void script_run_class(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"param", run_param},
+                                       {"draw", run_draw},
                                        {"refresh", run_refresh},
                                        {"begin", run_begin},
                                        {"wants", run_wants},

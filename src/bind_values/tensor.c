@@ -6,7 +6,6 @@
 
 #include "bind_values/bind_values.h"
 #include "base/alloc.h"
-#include "base/rng.h"
 #include "ops/ops.h"
 
 static const char tensor_class[] = "ftpipe.tensor";
@@ -271,23 +270,16 @@ static int tensor_totable(lua_State *L)
     return 1;
 }
 
-/* What t:fill_normal and t:fill_uniform do: numbers that `draw` gives, times the scale. */
-static int fill_random(lua_State *L, double (*draw)(ft_rng *rng))
+/* What t:fill_normal and t:fill_uniform do: numbers of the law, times the scale. */
+static int fill_random(lua_State *L, ft_law law)
 {
     const ft_view *view = script_check_view(L, 1);
     if (!ft_dtype_is_float(view->dtype))
         return script_arg_error(L, 1, "expected a tensor of a floating dtype");
     uint64_t seed = (uint64_t)script_check_int(L, 2, 0, INT64_C(1) << 53);
-    double scale = lua_isnoneornil(L, 3) ? 1 : script_check_number(L, 3);
-    ft_rng rng;
-    ft_rng_init(&rng, seed, (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53));
-    int64_t n = ft_shape_count(&view->shape);
-    if (view->dtype == FT_F32 && ft_view_contiguous(view)) {
-        float *data = view->data;
-        for (int64_t i = 0; i < n; i++) data[i] = (float)(scale * draw(&rng));
-    } else {
-        for (int64_t i = 0; i < n; i++) ft_view_set(view, i, scale * draw(&rng));
-    }
+    ft_draw draw = {law, lua_isnoneornil(L, 3) ? 1 : script_check_number(L, 3), 0};
+    draw.stream = (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53);
+    ft_view_draw(view, &draw, seed);
     lua_settop(L, 1);
     return 1;
 }
@@ -296,20 +288,14 @@ static int fill_random(lua_State *L, double (*draw)(ft_rng *rng))
  * deviation (1); streams (0) of one seed are independent. */
 static int tensor_fill_normal(lua_State *L)
 {
-    return fill_random(L, ft_rng_normal);
-}
-
-/* From -1 to below 1. */
-static double draw_around_zero(ft_rng *rng)
-{
-    return 2 * ft_rng_uniform(rng) - 1;
+    return fill_random(L, FT_LAW_NORMAL);
 }
 
 /* t:fill_uniform(seed, bound, stream): fills with numbers that are equally likely from -bound to
  * bound (1); streams (0) of one seed are independent. */
 static int tensor_fill_uniform(lua_State *L)
 {
-    return fill_random(L, draw_around_zero);
+    return fill_random(L, FT_LAW_UNIFORM);
 }
 
 /* t:fill_range(start, step): fills with start, start + step, ... in row-major order. */

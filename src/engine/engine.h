@@ -74,6 +74,10 @@ ft_status ft_run_write(ft_run *run, const char *path, const ft_saved *list, int 
 ft_status ft_run_read(ft_run *run, const char *path, const ft_saved *list, int n, bool refuses,
                       ft_error *err);
 
+/* Fills a parameter with numbers that are drawn; a refresh is to follow. The processes that have it
+ * draw it themselves. FT_INVALID during a leg. */
+ft_status ft_run_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed, ft_error *err);
+
 /* To be called after parameters were written: copies them to replicas and packs them. */
 ft_status ft_run_refresh(ft_run *run, ft_error *err);
 

@@ -1,5 +1,5 @@
-/* engine/load.c - parameters and optimizer state of a run out of a file, each by the processes that
- * have it.
+/* engine/load.c - parameters and optimizer state of a run out of a file, or drawn, each by the
+ * processes that have it.
  *
  * Rank 0 says what is where in the file. A process that sees it there reads what it has; what one
  * has that does not see it is read by rank 0, and sent when the run is refreshed. */
@@ -104,4 +104,19 @@ ft_status ft_run_read(ft_run *run, const char *path, const ft_saved *list, int n
     ft_free(l.pieces);
     ft_free(l.read);
     return status;
+}
+
+/* -- drawn ------------------------------------------------------------------------------------- */
+
+ft_status ft_run_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed, ft_error *err)
+{
+    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (!owner_is_here(run, param)) {
+        ranks_draw(run, param, draw, seed);
+        return FT_OK;
+    }
+    FT_TRY(ft_run_fetch(run, param, err));
+    ft_view view = ft_run_param(run, param);
+    ft_view_draw(&view, draw, seed);
+    return FT_OK;
 }

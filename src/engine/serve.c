@@ -140,6 +140,19 @@ static void store(const ft_run *run, int param, bool state, const char *data)
     }
 }
 
+/* A parameter as rank 0 says, in every seat here that has it. */
+static void draw(const ft_run *run, const control *c, const char *data)
+{
+    ft_draw how;
+    memcpy(&how, data, sizeof how);
+    for (int s = 0; s < run->n_seats; s++) {
+        char *held = held_at(run, s, (int)c->number, false);
+        if (!held) continue;
+        ft_view view = ft_view_of(&run->blueprint->params[c->number].spec, held);
+        ft_view_draw(&view, &how, (uint64_t)c->first_step);
+    }
+}
+
 /* False when the run is freed. */
 static bool serve(server *s, const control *c, const char *data)
 {
@@ -155,6 +168,7 @@ static bool serve(server *s, const control *c, const char *data)
     case SAY_FETCH: fetch(s->run, (int)c->number); break;
     case SAY_STORE: store(s->run, (int)c->number, false, data); break;
     case SAY_STORE_STATE: store(s->run, (int)c->number, true, data); break;
+    case SAY_DRAW: draw(s->run, c, data); break;
     case SAY_REFRESH:
         ft_run_refresh(s->run, &error);
         reply(s->run, error, new_page(0), 0);

@@ -330,17 +330,16 @@ ft_status ranks_fetch(ft_run *run, int param, ft_error *err)
     return FT_OK;
 }
 
-/* To the owner and to those who have copies, unless they are here. */
-static void store(ft_run *run, say_kind kind, int param, const char *data, int64_t bytes)
+/* To the owner of c.number and to those who have copies, unless they are here. */
+static void tell_holders(ft_run *run, const control *c, const void *data, int64_t bytes)
 {
     const ft_blueprint *b = run->blueprint;
     const struct ranks *r = run->ranks;
-    int owner = rank_of_seat(run, b->params[param].owner);
-    const bool *copies = kind == SAY_STORE ? r->copies : r->state_copies;
+    int param = (int)c->number, owner = rank_of_seat(run, b->params[param].owner);
+    const bool *copies = c->kind == SAY_STORE_STATE ? r->state_copies : r->copies;
     memcpy(page_of(run), data, (size_t)bytes);
     for (int rank = 1; rank < ft_world_size(run->world); rank++)
-        if (rank == owner || copies[rank * b->n_params + param])
-            say(run, rank, (control){.kind = (int32_t)kind, .number = param}, bytes);
+        if (rank == owner || copies[rank * b->n_params + param]) say(run, rank, *c, bytes);
 }
 
 void ranks_store(ft_run *run, int param)
@@ -350,10 +349,19 @@ void ranks_store(ft_run *run, int param)
     bool here = owner_is_here(run, param);
     if (!here && !m->is_new) return;
     int64_t state_bytes = ft_blueprint_state_bytes(b, param);
-    store(run, SAY_STORE, param, here ? param_at(run, param) : m->param,
-          ft_spec_bytes(&b->params[param].spec));
-    if (state_bytes)
-        store(run, SAY_STORE_STATE, param, here ? run->states[param] : m->state, state_bytes);
+    const control weights = {.kind = SAY_STORE, .number = param};
+    const control state = {.kind = SAY_STORE_STATE, .number = param};
+    tell_holders(run, &weights, here ? param_at(run, param) : m->param,
+                 ft_spec_bytes(&b->params[param].spec));
+    if (state_bytes) tell_holders(run, &state, here ? run->states[param] : m->state, state_bytes);
+}
+
+void ranks_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed)
+{
+    const control c = {.kind = SAY_DRAW, .number = param, .first_step = (int64_t)seed};
+    run->mirrors[param].is_new = false;
+    run->ranks->begun = true;
+    tell_holders(run, &c, draw, sizeof *draw);
 }
 
 void ranks_note_read(ft_run *run)

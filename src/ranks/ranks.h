@@ -17,6 +17,7 @@ typedef enum {
     SAY_FETCH,       /* a parameter; replied to, with it and its optimizer's state */
     SAY_STORE,       /* a parameter */
     SAY_STORE_STATE, /* its optimizer's state */
+    SAY_DRAW,        /* a parameter; how, with the seed as first_step */
     SAY_REFRESH,     /* replied to */
     SAY_WRITE,       /* so many pieces of a file; replied to, with whether the rank sees it and has
                         written what it owns (files.c) */
@@ -53,6 +54,8 @@ void ranks_drain(ft_run *run);
  * a refresh there. */
 ft_status ranks_fetch(ft_run *run, int param, ft_error *err);
 void ranks_store(ft_run *run, int param);
+/* Those who have a parameter draw it; what was written of it before is forgotten. */
+void ranks_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed);
 ft_status ranks_refresh(ft_run *run, ft_error *err);
 
 /* A parameter (part -1) or a part of its optimizer's state, and its place in a file: a byte of one

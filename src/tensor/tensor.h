@@ -96,6 +96,18 @@ typedef struct ft_stats {
     double min, max, mean, deviation; /* of those that are finite; 0 when none is */
 } ft_stats;
 ft_stats ft_view_stats(const ft_view *view);
+
+/* How numbers are drawn: all are `scale`; normal ones of mean 0 and that standard deviation;
+ * equally likely ones from -scale to scale. Streams of one seed are independent. */
+typedef enum { FT_LAW_CONSTANT, FT_LAW_NORMAL, FT_LAW_UNIFORM, FT_N_LAWS } ft_law;
+typedef struct ft_draw {
+    ft_law law;
+    double scale;
+    uint64_t stream;
+} ft_draw;
+const char *ft_law_name(ft_law law);
+/* Fills a view of a floating dtype, in row-major order. */
+void ft_view_draw(const ft_view *view, const ft_draw *draw, uint64_t seed);
 /* Copies src into dst, converting the dtype; shapes equal, any strides. Floats round to nearest
  * even, also in 16 bits; integers saturate. */
 ft_status ft_view_copy(const ft_view *dst, const ft_view *src, ft_error *err);

@@ -179,7 +179,7 @@ local function load_params(case)
       params[i] = core.tensor.zeros(param.dims)
       by_name[param.name] = params[i]
    end
-   case.model:fill(case.list, function(i) return params[i] end, 0)
+   case.model:fill(case.list, { tensor_of = function(i) return params[i] end })
    return params, by_name
 end
 
@@ -304,7 +304,7 @@ local function train(case, name, steps)
       micro_batch_size = case.size.batch, optimizer = name, hypers = hyper_names[name](settings),
    }
    local run = blueprint:run()
-   case.model:fill(case.list, function(i) return run:param(i) end, 0)
+   case.model:fill(case.list, { tensor_of = function(i) return run:param(i) end })
    run:refresh()
    run:begin(steps, 1, false)
    local losses, fed = {}, 0

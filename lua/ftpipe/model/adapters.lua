@@ -231,15 +231,15 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Initial values.
 
---- Fills a parameter of an adapter: A uniformly between -1 / sqrt(in) and 1 / sqrt(in) (He et al.,
--- "Delving Deep into Rectifiers", 2015, with a = sqrt(5)), B with zeros.
+--- How a parameter of an adapter is drawn: A uniformly between -1 / sqrt(in) and 1 / sqrt(in) (He et
+-- al., "Delving Deep into Rectifiers", 2015, with a = sqrt(5)), B is zeros.
 -- @tparam string name
--- @tparam tensor tensor
--- @tparam int seed
--- @tparam int stream of random numbers
-function M.initialize(name, tensor, seed, stream)
-   if not name:find(A, 1, true) then return tensor:fill(0) end
-   return tensor:fill_uniform(seed, tensor:shape()[2] ^ -0.5, stream)
+-- @tparam {int,...} dims
+-- @treturn string law, as run:draw takes it
+-- @treturn number scale
+function M.initial(name, dims)
+   if not name:find(A, 1, true) then return "constant", 0 end
+   return "uniform", dims[2] ^ -0.5
 end
 
 -- ---------------------------------------------------------------------------------------------

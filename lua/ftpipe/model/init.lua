@@ -189,68 +189,87 @@ local function name_stream(name)
    return hash
 end
 
---- Fills parameters with initial values: normal numbers of the family's scale, zeros where that is
--- 0 (biases), ones where there is none (norms). Values depend on the seed and the name alone.
+--- How a parameter is drawn: normal numbers of the family's scale, zeros where that is 0 (biases),
+-- ones where there is none (norms).
+-- @treturn string law, as run:draw takes it
+-- @treturn number scale
+local function initial(model, name, dims)
+   if adapters.is(name) then return adapters.initial(name, dims) end
+   local scale = model.family.init_scale(model.config, name)
+   if scale and scale > 0 then return "normal", scale end
+   return "constant", scale or 1
+end
+
+-- By law: what fills a tensor.
+local FILL = {
+   constant = function(tensor, _, scale) tensor:fill(scale) end,
+   normal = function(tensor, seed, scale, stream) tensor:fill_normal(seed, scale, stream) end,
+   uniform = function(tensor, seed, scale, stream) tensor:fill_uniform(seed, scale, stream) end,
+}
+
+--- Fills parameters with initial values, which depend on the seed and the name alone.
 -- @tparam table params tensors by name
 -- @tparam int seed
 -- @local
 function Model:initialize(params, seed)
    for name, tensor in pairs(params) do
-      local scale = self.family.init_scale(self.config, name)
-      if adapters.is(name) then
-         adapters.initialize(name, tensor, seed, name_stream(name))
-      elseif scale and scale > 0 then
-         tensor:fill_normal(seed, scale, name_stream(name))
+      local law, scale = initial(self, name, tensor:shape())
+      FILL[law](tensor, seed, scale, name_stream(name))
+   end
+end
+
+--- Fills the parameters with these numbers of a list with initial values, see `fill`.
+local function draw(model, list, numbers, into)
+   for _, i in ipairs(numbers) do
+      local param = list[i]
+      local law, scale = initial(model, param.name, param.dims)
+      if into.draw then
+         into.draw(i, law, scale, into.seed, name_stream(param.name))
       else
-         tensor:fill(scale or 1)
+         FILL[law](into.tensor_of(i), into.seed, scale, name_stream(param.name))
       end
    end
 end
 
---- Tensors by name of some parameters of a list.
-local function tensors_of(list, numbers, tensor_of)
-   local tensors = {}
-   for _, i in ipairs(numbers) do tensors[list[i].name] = tensor_of(i) end
-   return tensors
-end
-
 --- Fills the parameters with these numbers of a model, which are none of adapters, see `fill`.
--- @treturn table numbers of those that its checkpoint lacks
-local function fill_base(model, list, numbers, tensor_of, seed, read)
+-- @treturn table numbers of those that its checkpoint lacked
+local function fill_base(model, list, numbers, into)
    if not model.checkpoint then
-      model:initialize(tensors_of(list, numbers, tensor_of), seed)
+      draw(model, list, numbers, into)
       return {}
    end
    local params, number, lacked = {}, {}, {}
    for k, i in ipairs(numbers) do params[k], number[list[i].name] = list[i], i end
    local function renumbered(path, rows)
       for k, row in ipairs(rows) do rows[k] = { name = row.name, number = numbers[row.number] } end
-      read(path, rows)
+      into.read(path, rows)
    end
    local fresh = checkpoint.load(model.checkpoint, params,
-      function(k) return tensor_of(numbers[k]) end, read and renumbered)
+      function(k) return into.tensor_of(numbers[k]) end, into.read and renumbered)
    for k, name in ipairs(fresh) do lacked[k] = number[name] end
-   model:initialize(tensors_of(list, lacked, tensor_of), seed)
+   draw(model, list, lacked, into)
    return lacked
 end
 
 --- Fills parameters: from the checkpoint if there is one, with initial values where it has none;
 -- those of adapters from their files, if they have any.
 -- @tparam table list as graph:params() gives it
--- @tparam function tensor_of (i): the contiguous tensor of parameter i
--- @tparam int seed of initial values
--- @tparam[opt] function read as checkpoint.load takes it
+-- @tparam table into tensor_of (i: the contiguous tensor of parameter i); seed (0) of initial
+--   values; of a run, which does it itself: read, as checkpoint.load takes it, and draw (i, law,
+--   scale, seed, stream), as run:draw
 -- @treturn table names of the parameters that a checkpoint lacked and may lack (a new head)
 -- @local
-function Model:fill(list, tensor_of, seed, read)
+function Model:fill(list, into)
    local base, own, fresh = {}, {}, {}
+   into = copy({ seed = 0 }, into)
    for i, param in ipairs(list) do
       local numbers = adapters.is(param.name) and own or base
       numbers[#numbers + 1] = i
    end
-   local lacked = fill_base(self, list, base, tensor_of, seed, read)
-   local filled = self.lora and self.lora.archive and peft.fill(self.lora, list, tensor_of) or {}
-   if not next(filled) then self:initialize(tensors_of(list, own, tensor_of), seed) end
+   local lacked = fill_base(self, list, base, into)
+   local filled = self.lora and self.lora.archive and peft.fill(self.lora, list, into.tensor_of)
+      or {}
+   if not next(filled) then draw(self, list, own, into) end
    for _, i in ipairs(lacked) do
       fresh[#fresh + 1] = not filled[list[i].name] and list[i].name or nil
    end
@@ -260,13 +279,13 @@ end
 --- Fills parameters with what a run has saved of them.
 -- @tparam string dir where `save` wrote
 -- @tparam table list as graph:params() gives it
--- @tparam function tensor_of (i): the contiguous tensor of parameter i
--- @tparam int seed of the run
--- @tparam[opt] function read as checkpoint.load takes it
+-- @tparam table into as of `fill`
 -- @local
-function Model:restore(dir, list, tensor_of, seed, read)
-   if not self.lora then return checkpoint.load(checkpoint.open(dir), list, tensor_of, read) end
-   copy(self, { lora = peft.attach(self, peft.open(dir)).lora }):fill(list, tensor_of, seed, read)
+function Model:restore(dir, list, into)
+   if not self.lora then
+      return checkpoint.load(checkpoint.open(dir), list, into.tensor_of, into.read)
+   end
+   copy(self, { lora = peft.attach(self, peft.open(dir)).lora }):fill(list, into)
 end
 
 --- What adapters say of the model that they are for: a path from the root, or a name.

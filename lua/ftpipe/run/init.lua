@@ -55,8 +55,7 @@ end
 --- Fills the parameters: from the model's checkpoint, or with initial values. run.fresh: names of
 -- those that the checkpoint lacks.
 local function fill_params(run)
-   run.fresh = run.model:fill(run.plan.graphs[1]:params(), states.tensor_of(run),
-      run.plan.options.seed, states.reader(run, true))
+   run.fresh = run.model:fill(run.plan.graphs[1]:params(), states.params_of(run, true))
    run.engine:refresh()
 end
 

@@ -306,22 +306,24 @@ local function read_losses(archive, path, steps)
    return archive:read("losses", core.tensor.zeros({ steps }, "f64")):totable()
 end
 
---- The tensor of a parameter of a run by its number.
--- @local
-function M.tensor_of(run) return function(i) return run.engine:param(i) end end
-
---- What reads parameters of a run out of a file, as checkpoint.load takes it.
+--- A run's parameters, as model:fill takes them. Its processes read and draw them themselves.
 -- @tparam run run
--- @tparam boolean refuses processes that have another file at its path
+-- @tparam boolean refuses processes that have another file at the path of one
 -- @local
-function M.reader(run, refuses)
-   return function(path, rows)
-      local list = {}
-      for k, row in ipairs(rows) do
-         list[k] = { name = row.name, tensor = { param = row.number } }
-      end
-      run.engine:read(path, list, refuses)
-   end
+function M.params_of(run, refuses)
+   local engine = run.engine
+   return {
+      seed = run.plan.options.seed,
+      tensor_of = function(i) return engine:param(i) end,
+      draw = function(...) engine:draw(...) end,
+      read = function(path, rows)
+         local list = {}
+         for k, row in ipairs(rows) do
+            list[k] = { name = row.name, tensor = { param = row.number } }
+         end
+         engine:read(path, list, refuses)
+      end,
+   }
 end
 
 --- Brings the weights of a checkpoint back; a refresh is to follow.
@@ -329,8 +331,7 @@ end
 -- @tparam string path of the checkpoint
 -- @local
 function M.restore(run, path)
-   run.model:restore(path .. "/hf", run.plan.graphs[1]:params(), M.tensor_of(run),
-      run.plan.options.seed, M.reader(run, false))
+   run.model:restore(path .. "/hf", run.plan.graphs[1]:params(), M.params_of(run, false))
 end
 
 --- Brings a new run to where a checkpoint was written.

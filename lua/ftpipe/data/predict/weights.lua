@@ -15,7 +15,7 @@ function M.load(model, size)
    model:check_trainable()
    local list, params = model.family.training(model.config, own):params(), {}
    for _, param in ipairs(list) do params[param.name] = core.tensor.zeros(param.dims) end
-   local fresh = model:fill(list, function(i) return params[list[i].name] end, 0)
+   local fresh = model:fill(list, { tensor_of = function(i) return params[list[i].name] end })
    for _, param in ipairs(list) do
       if not params[param.name]:is_finite() then
          core.fail("diverged", ("the weights are not finite (%s holds a NaN or an infinity), "
