@@ -141,7 +141,7 @@ return {
       "spec/predict", "answers are made of numbers that are not finite" },
    { "lua/ftpipe/model/adapters.lua", "lora.scale or lora.alpha / lora.rank",
       "lora.scale or lora.alpha", "spec/adapters", "adapters count without their rank" },
-   { "lua/ftpipe/model/adapters.lua", "tensor:shape()[2] ^ -0.5", "tensor:shape()[1] ^ -0.5",
+   { "lua/ftpipe/model/adapters.lua", "dims[2] ^ -0.5", "dims[1] ^ -0.5",
       "spec/adapters", "A begins by its rank" },
    { "lua/ftpipe/model/adapters.lua", "{ factor = lora.scale }", "{ factor = 1 }", "spec/adapters",
       "adapters have no factor" },
