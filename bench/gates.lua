@@ -115,6 +115,7 @@ return {
    { "harmony", "PROGRAM examples/papers/harmony.lua --run", asked = true },
    { "speed", "PROGRAM bench/speed.lua", gates = {
       { "speed-async", least = 1.90, against = "one worker" },
+      { "speed-async-bert", least = 1.90, against = "one worker" },
       { "speed-zero-bubble", least = 1, against = "1f1b's bound, M / (M + P - 1)" },
       { "speed-zero-bubble-memory", most = 1.01, against = "1f1b's largest device" },
       { "speed-stash", most = 1.03, against = "the newest weights, and a copy of its bytes" },

@@ -1,7 +1,7 @@
 --- Several processes against one: two of one device each take a step as one of two devices does,
 -- turn by turn in one run; with "many", so many processes of a stage each start, train and end.
 --
---    ftpipe bench/several.lua [ROUNDS]
+--    ftpipe bench/several.lua [ROUNDS [WIDTH]]      of the model, 192; rows grow with it
 --    ftpipe bench/several.lua many [PROCESSES]
 
 local core = require("ftpipe.core")
@@ -50,11 +50,11 @@ local function child(n, devices, ...)
 end
 
 --- Two processes and one, in turn.
-local function compare(rounds)
+local function compare(rounds, width)
    local ratios = {}
    for round = 1, rounds do
-      local one = child(1, "cpu:2", "192", STEPS, LEGS)
-      local two, overlapped = child(2, "hosts:2xcpu:1", "192", STEPS, LEGS)
+      local one = child(1, "cpu:2", width, STEPS, LEGS)
+      local two, overlapped = child(2, "hosts:2xcpu:1", width, STEPS, LEGS)
       ratios[round] = one / two
       print(("one process %.2f ms, two processes %.2f ms a step: %.3f of its speed"):format(
          one * 1e3, two * 1e3, one / two))
@@ -79,5 +79,5 @@ elseif several.missing() then
 elseif mode == "many" then
    many(tonumber(arg[2] or 64))
 else
-   compare(tonumber(mode or 5))
+   compare(tonumber(mode or 5), arg[2] or "192")
 end

@@ -7,8 +7,10 @@
 -- threads, which other work on the machine changes less than it changes time.
 --
 -- Rounds alternate between the ways that are compared; a ratio is taken within its round, since a
--- machine's speed drifts, and the median of the rounds counts. Nothing else may run meanwhile.
+-- machine's speed drifts, and the median of the rounds counts. Nothing else may run meanwhile. Stages
+-- are cut by measured costs, as those of a recipe are.
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
@@ -17,6 +19,7 @@ package.path = "bench/?.lua;" .. package.path
 local peer = require("peer")
 
 local STEPS, WARM, ROUNDS = 12, 2, 5
+local LONG_STEPS = 5 -- of 512 tokens in a micro-batch
 
 local t5 = models.open { model = "t5-small", init = "random" }
 
@@ -26,7 +29,7 @@ local function plan_of(options)
       model = t5, devices = "cpu:2", batch = 16, micro_batches = 8, buckets = { 32 },
       lengths = { target = 4 }, partition = "seq", schedule = "async", recompute = "never",
       optimizer = "sgd", hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM,
-      batches = STEPS + WARM,
+      batches = STEPS + WARM, profile = "measured",
    }
    for key, value in pairs(options) do o[key] = value end
    return plans.new(o)
@@ -38,7 +41,7 @@ local function measure(list)
    for round = 1, ROUNDS do
       rounds[round], cpu[round] = {}, {}
       for i, plan in ipairs(list) do
-         local seconds, seen = peer.step_seconds(plan, STEPS, WARM)
+         local seconds, seen = peer.step_seconds(plan, plan.options.steps - WARM, WARM)
          rounds[round][i], cpu[round][i] = seconds, seen.cpu_seconds
       end
    end
@@ -61,22 +64,35 @@ local function largest_bytes(plan) return math.max(unpack(plan:memory_bytes())) 
 
 local parts, order = {}, { "async", "zero-bubble", "stash", "recompute", "auto", "mixed" }
 
---- Two devices that never drain, against one worker.
+--- Two devices that never drain, against one worker: a model whose halves share a weight, and one
+-- whose halves do not. Four micro-batches of 512 tokens.
 function parts.async()
-   local rounds = measure { plan_of { devices = "cpu:1", schedule = "1f1b" }, plan_of {} }
-   peer.gate("speed-async", median(rounds, function(one, two) return one / two end))
+   local sizes = { steps = LONG_STEPS + WARM, batches = LONG_STEPS + WARM, micro_batches = 4,
+      buckets = { 128 } }
+   for _, case in ipairs {
+      { "", model = t5, lengths = { target = 16 } },
+      { "-bert", model = models.open { model = "bert-base", init = "random" }, lengths = {} },
+   } do
+      local function plan(devices, schedule)
+         return plan_of(copy(sizes, { model = case.model, lengths = case.lengths,
+            devices = devices, schedule = schedule }))
+      end
+      local rounds = measure { plan("cpu:1", "1f1b"), plan("cpu:2", "async") }
+      peer.gate("speed-async" .. case[1], median(rounds, function(one, two) return one / two end))
+   end
 end
 
---- Halves of backwards within the memory of 1f1b's largest device, against the most that 1f1b could
--- reach: M / (M + P - 1) of two workers.
+--- Halves of backwards within the memory of 1f1b's largest device, in the best cut that there is for
+-- that, against the most that 1f1b could reach: M / (M + P - 1) of two workers.
 parts["zero-bubble"] = function()
    local micro = 4
-   local function plan(schedule, devices)
-      return plan_of { schedule = schedule, devices = devices, micro_batches = micro,
-         buckets = { 128 } }
+   local function plan(schedule, devices, partition)
+      return plan_of { schedule = schedule, devices = devices, partition = partition,
+         micro_batches = micro, buckets = { 128 }, steps = LONG_STEPS + WARM,
+         batches = LONG_STEPS + WARM }
    end
    local usual = plan("1f1b")
-   local halves = plan("zero-bubble", ("cpu:2/%dB"):format(largest_bytes(usual))):check()
+   local halves = plan("zero-bubble", ("cpu:2/%dB"):format(largest_bytes(usual)), "best"):check()
    local alone, bound = plan("1f1b", "cpu:1"), micro / (micro + 1)
    for name, halved in pairs { ["as the schedule says"] = plan("zero-bubble"),
       ["within 1f1b's memory"] = halves }
