@@ -7,8 +7,8 @@
 -- threads, which other work on the machine changes less than it changes time.
 --
 -- Rounds alternate between the ways that are compared; a ratio is taken within its round, since a
--- machine's speed drifts, and the median of the rounds counts. Nothing else may run meanwhile. Stages
--- are cut by measured costs, as those of a recipe are.
+-- machine's speed drifts, and the median of the rounds counts. Nothing else may run meanwhile.
+-- Stages are cut by measured costs, as those of a recipe are.
 
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
@@ -82,8 +82,8 @@ function parts.async()
    end
 end
 
---- Halves of backwards within the memory of 1f1b's largest device, in the best cut that there is for
--- that, against the most that 1f1b could reach: M / (M + P - 1) of two workers.
+--- Halves of backwards within the memory of 1f1b's largest device, in the best cut that there is
+-- for that, against the most that 1f1b could reach: M / (M + P - 1) of two workers.
 parts["zero-bubble"] = function()
    local micro = 4
    local function plan(schedule, devices, partition)

@@ -37,8 +37,9 @@ return {
    -- what is drawn
    { "src/engine/serve.c", "        ft_view_draw(&view, &how, (uint64_t)c->first_step);\n", "",
       "spec/several", "what others own is not drawn" },
-   { "src/ranks/ranks.c", "    run->mirrors[param].is_new = false;\n    run->ranks->begun = true;\n",
-      "", "spec/several", "rank 0 takes what others drew for zeros" },
+   { "src/ranks/ranks.c",
+      "    run->mirrors[param].is_new = false;\n    run->ranks->begun = true;\n", "",
+      "spec/several", "rank 0 takes what others drew for zeros" },
    -- src/ranks/ranks.c: rank 0
    { "src/ranks/ranks.c", "n += seat_is_here(run, s);", "n += 1;", "c/engine_ranks",
       "a batch waits for stages of others" },

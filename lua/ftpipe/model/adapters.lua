@@ -231,8 +231,8 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Initial values.
 
---- How a parameter of an adapter is drawn: A uniformly between -1 / sqrt(in) and 1 / sqrt(in) (He et
--- al., "Delving Deep into Rectifiers", 2015, with a = sqrt(5)), B is zeros.
+--- How a parameter of an adapter is drawn: A uniformly between -1 / sqrt(in) and 1 / sqrt(in) (He
+-- et al., "Delving Deep into Rectifiers", 2015, with a = sqrt(5)), B is zeros.
 -- @tparam string name
 -- @tparam {int,...} dims
 -- @treturn string law, as run:draw takes it

@@ -167,8 +167,8 @@ local function head_of(t, device, devices, o)
    }
 end
 
---- Everything that a measured profile depends on: the name of its file in the cache. What memory the
--- device may use changes no time.
+--- Everything that a measured profile depends on: the name of its file in the cache. What memory
+-- the device may use changes no time.
 local function cache_path(head, device)
    local dir = cache.directory()
    local parts = { ("device=%s %d"):format(device.kind, device.card) }
