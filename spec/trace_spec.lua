@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
+local window = require("ftpipe.schedule.window")
 
 local ftpipe = process.ftpipe
 
@@ -121,5 +122,16 @@ describe("what passes between devices", function()
       assert.is_nil(passages.words(list, {}, computes))
       for _, event in ipairs(list) do event.pid = 0 end
       assert.is_nil(passages.words(list, edges, computes))
+   end)
+end)
+
+describe("memory between two moments", function()
+   it("begins with what was held last before them", function()
+      local events = {}
+      for i, bytes in ipairs { 8, 5, 7, 3 } do
+         events[i] = { ph = "C", pid = 0, ts = 10 * i, name = "memory", args = { bytes = bytes } }
+      end
+      local list = window.memory(events, 1, 25, 35)
+      assert.same({ { is_all = true, peak = 7, points = { { 0, 5 }, { 5e3, 7 } } } }, list)
    end)
 end)

@@ -25,4 +25,7 @@ return {
       "*slot = (ft_map_slot){slot->key ? slot->key : key, hash, slot->key ?"
          .. " slot->value : value};",
       "c/base", "a key keeps its first value" },
+   { "src/base/error.c", "if ((unsigned char)*text < ' ' || *text == 0x7F) *text = '?';",
+      "if ((unsigned char)*text < ' ') *text = '?';", "c/base",
+      "DEL stands in messages" },
 }

@@ -1,0 +1,59 @@
+--- What rules of sweeps decide, by hand.
+
+local ft = require("ftpipe")
+local methods = require("ftpipe.sweep.methods")
+local prune = require("ftpipe.sweep.prune")
+local spaces = require("ftpipe.sweep.space")
+
+local LINE = spaces.parameters { x = ft.sweep.linear(0, 1) }
+
+--- The first coordinate that TPE tries next, after trials { coordinate, loss }, for 40 seeds.
+local function tried(parameters, trials)
+   local found, list = {}, {}
+   for i, trial in ipairs(trials) do found[i] = { point = { trial[1] }, loss = trial[2] } end
+   for seed = 1, 40 do
+      list[seed] = methods.point("tpe", parameters, #found + 1, found, { seed = seed })[1]
+   end
+   return list
+end
+
+describe("a rule that gives trials up", function()
+   it("looks at the best report of a trial, where it is the median", function()
+      local reports = { { trial = 9, step = 1, loss = 1 } }
+      for trial = 1, 3 do reports[#reports + 1] = { trial = trial, step = 2, loss = trial + 1 } end
+      local rule = { kind = "median", min = 1 }
+      assert.is_false(prune.ends(rule, reports, { trial = 9, step = 2, loss = 9 }))
+      assert.is_true(prune.ends(rule, reports, { trial = 8, step = 2, loss = 9 }))
+   end)
+
+   it("counts trials whose first report is beyond a rung, where it is ASHA", function()
+      local rule = { kind = "asha", min = 2, eta = 2 }
+      local reports = { { trial = 1, step = 5, loss = 1 }, { trial = 2, step = 5, loss = 2 } }
+      assert.is_true(prune.ends(rule, reports, { trial = 3, step = 2, loss = 3 }))
+      assert.is_false(prune.ends(rule, reports, { trial = 3, step = 2, loss = 0.5 }))
+   end)
+end)
+
+describe("a point of a sweep", function()
+   it("is the middle of its part of a range, on a grid", function()
+      for i = 1, 4 do
+         local point = methods.point("grid", LINE, i, {}, { grid_steps = 4 })
+         assert.near((i - 0.5) / 4, point[1], 1e-12)
+      end
+   end)
+
+   it("is by TPE like the best tenth of trials, rounded up", function()
+      local three = spaces.parameters { kind = { "a", "b", "c" } }
+      local trials = { { 0.1, 1 }, { 0.5, 2 } } -- of "a" and of "b", and nine of "c"
+      for i = 3, 11 do trials[i] = { 0.9, i } end
+      local seen = {}
+      for _, u in ipairs(tried(three, trials)) do seen[spaces.value(three[1], u)] = true end
+      assert.same({ a = true, b = true }, seen)
+   end)
+
+   it("is by TPE unlike the other trials", function()
+      local trials = { { 0.5, 1 } }
+      for i = 2, 10 do trials[i] = { 0.38 + 0.01 * i, i } end -- beside the best one
+      for _, u in ipairs(tried(LINE, trials)) do assert.is_true(math.abs(u - 0.5) > 0.15, u) end
+   end)
+end)
