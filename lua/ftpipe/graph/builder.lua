@@ -46,7 +46,7 @@ function M.cost(where, key, value)
    if type(number) ~= "number" or not (number >= 0 and number <= MOST) then
       M.malformed("%s: %s is %s, expected a number from 0 to 2^53", where, key, shown(value))
    end
-   return number
+   return number + 0 -- -0 is 0, as whoever writes it says
 end
 
 local function whole(where, key, value)
