@@ -61,7 +61,8 @@ describe("the journey of", function()
             "what would help: ", "%-%-micro%-batches %d+: fits, [%d.]+ s a batch" })
          local flag, value = text:match("(%-%-micro%-batches) (%d+): fits")
          text = said { "plan", recipe, "--model", "t5-3b", "--devices", "sim:4x11GB", flag, value }
-         expect(text, { "proved: completes on any timing", "predicted: [%d.]+ samples/s, idle" })
+         expect(text, { "proved: completes on any timing",
+            "predicted: [%d.]+ samples/s in a leg of %d+ batches, idle" })
          assert.is_nil(text:find("does not fit", 1, true))
 
          local out = directory .. "/run"

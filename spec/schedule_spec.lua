@@ -217,8 +217,9 @@ describe("plans of models", function()
          assert.is_true(#trace.traceEvents > 40)
          assert.error_matches(function() plan:draw(dir .. "/plan.png") end,
             "plan.png is neither .svg nor .json")
-         assert.matches("^[%d.]+ samples/s, idle %d+ %% %d+ %%\ncritical path: backward %d+ %%",
-            tostring(plan:simulate(2)))
+         assert.matches("^[%d.]+ samples/s in a leg of 2 batches, idle %d+ %% %d+ %%\n"
+            .. "critical path: backward %d+ %%", tostring(plan:simulate(2)))
+         assert.matches("in a leg of 1 batch, idle", tostring(plan:simulate(1)))
       end)
       local played = ft.schedule.play {
          stages = stages(2), micro_batches = 4, batches = 2, schedule = "gpipe",

@@ -7,6 +7,7 @@ local clusters = require("ftpipe.placement.cluster")
 local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local costs = require("ftpipe.plan.costs")
 local describe = require("ftpipe.plan.describe")
 local divisor = require("ftpipe.base.divisor")
@@ -441,21 +442,23 @@ end
 local Prediction = {}
 
 function Prediction:__tostring()
-   local lines = { ("%.1f samples/s, idle %s"):format(self.samples_per_second,
-      playing.percents(self.bubble)), self.limits, unpack(self.swaps) }
+   local lines = { ("%.1f samples/s in a leg of %s, idle %s"):format(self.samples_per_second,
+      counted(self.batches, "batch", "batches"), playing.percents(self.bubble)), self.limits,
+      unpack(self.swaps) }
    return table.concat(lines, "\n")
 end
 
---- Plays `batches` batches against modelled costs; transfers of described devices share links.
--- @treturn table seconds, samples_per_second, bubble (by device, 0..1), limits (what holds it back,
---   in words), swaps (lines: what moves between devices and host memory, and what that costs),
---   stalls (by device, ns by the kind of action that computing waited for), trace when asked for;
---   with a tostring
+--- Plays a leg of `batches` batches, with its warm-up and drain, against modelled costs; transfers
+-- of described devices share links.
+-- @treturn table seconds, batches, samples_per_second, bubble (by device, 0..1), limits (what holds
+--   it back, in words), swaps (lines: what moves between devices and host memory, and what that
+--   costs), stalls (by device, ns by the kind of action that computing waited for), trace when
+--   asked for; with a tostring
 function Plan:simulate(batches, trace)
    local played = self.blueprint:simulate(batches, trace)
    local seconds = played.end_ns / 1e9
    return setmetatable({
-      seconds = seconds,
+      seconds = seconds, batches = batches,
       samples_per_second = batches * self.options.batch / seconds,
       bubble = playing.idle(played),
       limits = playing.limits(played, self.machine),
