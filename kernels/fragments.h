@@ -1,17 +1,20 @@
 /* kernels/fragments.h - products of tensor cores, and what their operands are read with.
  *
  * A warp multiplies a (16, 16) by b (16, 8) and adds the product to c (16, 8). Each lane holds
- * parts of the three, as the PTX ISA lays them out (mma.m16n8k16 and mma.m16n8k8, of 16 bits).
- * With g = lane / 4 and t = lane % 4:
+ * parts of the three. With g = lane / 4 and t = lane % 4:
  *
- *   a: word 0: (g, 2t), (g, 2t + 1)           c: 0: (g, 2t)
+ *   a: pair 0: (g, 2t), (g, 2t + 1)           c: 0: (g, 2t)
  *           1: (g + 8, 2t), (g + 8, 2t + 1)      1: (g, 2t + 1)
  *           2: (g, 2t + 8), (g, 2t + 9)          2: (g + 8, 2t)
  *           3: (g + 8, 2t + 8), (g + 8, 2t + 9)  3: (g + 8, 2t + 1)
- *   b: word 0: (2t, g), (2t + 1, g)
+ *   b: pair 0: (2t, g), (2t + 1, g)
  *           1: (2t + 8, g), (2t + 9, g)
  *
- * A word has two numbers, the first in its lower half. So two c side by side, rounded, are an a.
+ * So two c side by side, rounded, are an a. Two numbers of 16 bits are a word, the first in its
+ * lower half: so the PTX ISA lays them out (mma.m16n8k16, and m16n8k8 twice). Two of tf32 are two
+ * words, and m16n8k8 of tf32 has a: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4), b: (t, g),
+ * (t + 4, g): given the first numbers of pairs where it has t, and the second where it has t + 4,
+ * it adds up the same products in another order.
  *
  * Every lane of a warp comes to each of these functions. In the emulation the same functions take
  * what lanes show each other (test/emulation/fragments.hpp). */
@@ -40,8 +43,35 @@ FT_INLINE void ft_load_transposed(uint32_t x[4], const uint16_t *row)
                  : "memory");
 }
 
-/* Kinds of numbers. `pair` rounds two to a word, `multiply` adds a product to c. */
+/* The nearest tf32, as ft_as_tf32. From compute capability 8.0 on, as all of tf32. */
+FT_INLINE float ft_round_tf32(float x)
+{
+    uint32_t y = 0;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+#endif
+    return __uint_as_float(y);
+}
+/* m16n8k8. */
+FT_INLINE void ft_multiply_tf32(float c[4], const float a[4], const float b[2])
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
+                   "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+                   "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+#else
+    __trap();
+#endif
+}
+
+/* Kinds of numbers: `number` in shared memory, `two` in registers. `pair` rounds two, `multiply`
+ * adds a product to c. */
 struct ft_f16 {
+    typedef uint16_t number;
+    typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)
     {
         uint32_t x;
@@ -75,6 +105,8 @@ FT_UNROLL
 
 /* From compute capability 8.0 on; nobody launches its kernels before. */
 struct ft_bf16 {
+    typedef uint16_t number;
+    typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)
     {
         uint32_t x = 0;
@@ -99,5 +131,27 @@ struct ft_bf16 {
 #else
 #include "fragments.hpp"
 #endif
+
+struct alignas(8) ft_two {
+    float x[2];
+};
+
+struct ft_tf32 {
+    typedef float number;
+    typedef ft_two two;
+    FT_INLINE ft_two pair(float first, float second)
+    {
+        return {{ft_round_tf32(first), ft_round_tf32(second)}};
+    }
+    FT_INLINE void multiply(float c[4], const ft_two a[4], const ft_two b[2])
+    {
+FT_UNROLL
+        for (int half = 0; half < 2; half++) {
+            const ft_two x = a[2 * half], y = a[2 * half + 1];
+            const float pairs[4] = {x.x[0], y.x[0], x.x[1], y.x[1]};
+            ft_multiply_tf32(c, pairs, b[half].x);
+        }
+    }
+};
 
 #endif

@@ -1,4 +1,5 @@
-/* kernels/rounding.h - numbers of fewer bits: to the nearest, ties to even. */
+/* kernels/rounding.h - numbers of fewer bits: to the nearest; ties to even, but of tf32 away from
+ * zero, as cards round to it. */
 #ifndef FT_ROUNDING_H
 #define FT_ROUNDING_H
 
@@ -60,12 +61,12 @@ FT_INLINE float ft_from_f16(uint32_t half)
     return y.f;
 }
 
-/* The nearest with 10 bits of fraction, likewise. */
+/* The nearest with 10 bits of fraction. */
 FT_INLINE float ft_as_tf32(float x)
 {
     ft_bits y = {x};
     if (x != x) return x;
-    y.u += 0xfffu + (y.u >> 13 & 1);
+    y.u += 0x1000u;
     y.u &= 0xffffe000u;
     return y.f;
 }

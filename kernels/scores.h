@@ -9,14 +9,24 @@
 struct part {
     int64_t number; /* head of a sample */
     int first, own; /* the block's first row, the warp's */
+    int strip;      /* the latter, counted from the former */
+    int d;          /* the warp's first number of rows */
 };
 
-FT_INLINE part part_of(int64_t n)
+/* Of n rows a block has so many. */
+template <int ROWS, int PART> FT_INLINE part part_of(int64_t n)
 {
-    unsigned blocks = (unsigned)((n + BLOCK - 1) / BLOCK);
-    int first = (int)(blockIdx.x % blocks) * BLOCK;
-    part p = {blockIdx.x / blocks, first, first + ft_warp() * STRIP};
+    unsigned blocks = (unsigned)((n + ROWS - 1) / ROWS);
+    int first = (int)(blockIdx.x % blocks) * ROWS, strip = ft_warp() * STRIP % ROWS;
+    part p = {blockIdx.x / blocks, first, first + strip, strip, ft_warp() * STRIP / ROWS * PART};
     return p;
+}
+
+/* The warp's numbers of rows. */
+FT_INLINE rows part_of_rows(rows x, const part &at)
+{
+    rows y = {x.at + at.d, x.n, x.step, x.D - at.d};
+    return y;
 }
 
 /* The warp's queries see keys before this one at most. */

@@ -2,7 +2,9 @@
  *
  * Rows are f32 in memory. A warp has STRIP rows of its own: left operands, in registers. Tiles of
  * other rows are rounded on their way to shared memory, where each row has D numbers: zeros follow
- * those of a shorter one. `kind`: of numbers, as fragments.h has them. */
+ * those of a shorter one. Where registers are too few for rows of D numbers two warps share their
+ * rows: each has PART numbers of them, and makes that part of a product along the numbers.
+ * `kind`: of numbers, as fragments.h has them. */
 #ifndef FT_TILES_H
 #define FT_TILES_H
 
@@ -29,18 +31,16 @@ FT_INLINE int own_number()
 
 /* -- rows in shared memory --------------------------------------------------------------------- */
 
-/* Where number d of a row lies. A row's pieces of 8 numbers change places with its number: eight
- * rows' pieces of one place are in different banks. */
+/* Where number d of a row lies. A row's pieces of 8 numbers change places with its number: of one
+ * place eight rows' pieces of 16 bits, or of 32 bits those of rows 0 to 3, 4 to 7, the even and the
+ * odd ones, are in different banks. Pieces 8 p to 8 p + 7 stay together. */
 template <int D> FT_INLINE int cell(int row, int d)
 {
-    return row * D + ((d / 8) ^ (row % 8)) * 8 + d % 8;
+    return row * D + ((d / 8) ^ (row % 8) ^ (row % 8 / 4)) * 8 + d % 8;
 }
 
-struct alignas(8) two_words {
-    uint32_t x[2];
-};
-struct alignas(8) two_numbers {
-    float x[2];
+template <typename kind> struct alignas(2 * sizeof(typename kind::two)) two_pairs {
+    typename kind::two x[2];
 };
 
 /* Rows that pass by a block: this thread's 4 numbers of the next one that it takes. */
@@ -78,15 +78,15 @@ FT_UNROLL
 }
 
 template <typename kind, int ROWS, int D>
-FT_INLINE void settle(const moving_rows<kind, ROWS, D> &m, uint16_t *tile)
+FT_INLINE void settle(const moving_rows<kind, ROWS, D> &m, typename kind::number *tile)
 {
     int row = (int)threadIdx.x / m.LANES, d = (int)threadIdx.x % m.LANES * 4;
-    uint16_t *to = tile + cell<D>(row, d);
+    typename kind::number *to = tile + cell<D>(row, d);
 FT_UNROLL
     for (int p = 0; p < m.PIECES; p++) {
         const float *x = m.x[p].x;
-        const two_words words = {{kind::pair(x[0], x[1]), kind::pair(x[2], x[3])}};
-        *(two_words *)(to + p * m.STEP * D) = words;
+        const two_pairs<kind> pairs = {{kind::pair(x[0], x[1]), kind::pair(x[2], x[3])}};
+        *(two_pairs<kind> *)(to + p * m.STEP * D) = pairs;
     }
 }
 
@@ -94,7 +94,8 @@ FT_UNROLL
 
 /* The warp's rows, from `first` on, as left operands of products along their numbers. */
 template <typename kind, int D> struct own_rows {
-    uint32_t x[D / 16][4];
+    enum { PART = D };
+    typename kind::two x[D / 16][4];
 };
 
 template <typename kind, int D>
@@ -106,9 +107,9 @@ FT_UNROLL
         for (int part = 0; part < 4; part++) {
             int row = first + own_row() + part % 2 * 8;
             int d = 16 * k + part / 2 * 8 + own_number();
-            two_numbers y = {{0, 0}};
+            ft_two y = {{0, 0}};
             if (row < from.n && d < from.D)
-                y = *(const two_numbers *)(from.at + row * from.step + d);
+                y = *(const ft_two *)(from.at + row * from.step + d);
             own.x[k][part] = kind::pair(y.x[0], y.x[1]);
         }
 }
@@ -124,19 +125,37 @@ template <int D> FT_INLINE void load_along(uint32_t b[4], const uint16_t *tile, 
     int lane = ft_lane();
     ft_load_matrices(b, tile + cell<D>(row + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8));
 }
+template <int D> FT_INLINE void load_along(ft_two b[4], const float *tile, int row, int d)
+{
+FT_UNROLL
+    for (int m = 0; m < 4; m++)
+        b[m] = *(const ft_two *)(tile + cell<D>(row + m / 2 * 8 + own_row(),
+                                                d + m % 2 * 8 + own_number()));
+}
 template <int D> FT_INLINE void load_across(uint32_t b[4], const uint16_t *tile, int row, int d)
 {
     int lane = ft_lane();
     ft_load_transposed(b, tile + cell<D>(row + lane / 8 % 2 * 8 + lane % 8, d + lane / 16 * 8));
 }
+template <int D> FT_INLINE void load_across(ft_two b[4], const float *tile, int row, int d)
+{
+FT_UNROLL
+    for (int m = 0; m < 4; m++)
+FT_UNROLL
+        for (int e = 0; e < 2; e++) {
+            int from = row + m % 2 * 8 + own_number() + e;
+            b[m].x[e] = tile[cell<D>(from, d + m / 2 * 8 + own_row())];
+        }
+}
 
 /* c += the left operand k times numbers 16 k ... of the tile's rows. */
 template <typename kind, int D, int N>
-FT_INLINE void multiply_along(sums<N> &c, const uint32_t a[4], const uint16_t *tile, int k)
+FT_INLINE void multiply_along(sums<N> &c, const typename kind::two a[4],
+                              const typename kind::number *tile, int k)
 {
 FT_UNROLL
     for (int n = 0; n < N; n += 2) {
-        uint32_t b[4];
+        typename kind::two b[4];
         load_along<D>(b, tile, 8 * n, 16 * k);
         kind::multiply(c.x[n], a, b);
         kind::multiply(c.x[n + 1], a, b + 2);
@@ -144,25 +163,82 @@ FT_UNROLL
 }
 
 /* c += own rows times the tile's, each with each. */
-template <typename kind, int D, int N>
-FT_INLINE void multiply_rows(sums<N> &c, const own_rows<kind, D> &own, const uint16_t *tile)
+template <int D, typename kind, int PART, int N>
+FT_INLINE void multiply_rows(sums<N> &c, const own_rows<kind, PART> &own,
+                             const typename kind::number *tile)
 {
 FT_UNROLL
-    for (int k = 0; k < D / 16; k++) multiply_along<kind, D>(c, own.x[k], tile, k);
+    for (int k = 0; k < PART / 16; k++) multiply_along<kind, D>(c, own.x[k], tile, k);
 }
 
-/* c += factors (16, 8 N) times the 8 N rows of the tile. */
-template <typename kind, int D, int N>
-FT_INLINE void add_rows(sums<D / 8> &c, const sums<N> &factors, const uint16_t *tile)
+/* The warp's rows out of a tile of the block's, where registers are too few for them. */
+template <typename kind, int D> struct tile_rows {
+    enum { PART = D };
+    const typename kind::number *tile;
+    int first;
+};
+
+template <int D, typename kind, int N>
+FT_INLINE void multiply_rows(sums<N> &c, const tile_rows<kind, D> &own,
+                             const typename kind::number *tile)
+{
+    int row = own.first + ft_lane() / 8 % 2 * 8 + ft_lane() % 8;
+FT_UNROLL
+    for (int k = 0; k < D / 16; k++) {
+        typename kind::two a[4];
+        ft_load_matrices(a, own.tile + cell<D>(row, 16 * k + ft_lane() / 16 * 8));
+        multiply_along<kind, D>(c, a, tile, k);
+    }
+}
+
+/* How two warps that share rows add up their parts of two products. */
+template <int SHARERS, int N> struct joint {
+    ft_four *room; /* shared: 2 N for each thread; NULL: rows are of one warp */
+};
+
+template <int SHARERS, int N> FT_INLINE joint<SHARERS, N> joint_of()
+{
+    joint<SHARERS, N> j = {NULL};
+    if constexpr (SHARERS > 1) {
+        FT_SHARED(ft_four, room, 2 * N * THREADS);
+        j.room = room;
+    }
+    return j;
+}
+
+/* Every thread of the block comes here, and to a barrier before it does again. */
+template <int SHARERS, int N>
+FT_INLINE void join(const joint<SHARERS, N> &by, sums<N> &x, sums<N> &y)
+{
+    if constexpr (SHARERS == 1) return;
+    const int other = THREADS / SHARERS; /* from a thread to the one of the other warp */
+    int self = (int)threadIdx.x;
+FT_UNROLL
+    for (int n = 0; n < 2 * N; n++) {
+        const float *c = n < N ? x.x[n] : y.x[n - N];
+        by.room[n * THREADS + self] = {{c[0], c[1], c[2], c[3]}};
+    }
+    FT_BLOCK_BARRIER();
+FT_UNROLL
+    for (int n = 0; n < 2 * N; n++) {
+        float *c = n < N ? x.x[n] : y.x[n - N];
+        const ft_four its = by.room[n * THREADS + (self + other) % THREADS];
+        for (int e = 0; e < 4; e++) c[e] += its.x[e];
+    }
+}
+
+/* c += factors (16, 8 N) times the 8 N rows of the tile, their first 8 P numbers. */
+template <typename kind, int D, int P, int N>
+FT_INLINE void add_rows(sums<P> &c, const sums<N> &factors, const typename kind::number *tile)
 {
 FT_UNROLL
     for (int k = 0; k < N / 2; k++) {
         const float *x = factors.x[2 * k], *y = factors.x[2 * k + 1];
-        const uint32_t a[4] = {kind::pair(x[0], x[1]), kind::pair(x[2], x[3]),
-                               kind::pair(y[0], y[1]), kind::pair(y[2], y[3])};
+        const typename kind::two a[4] = {kind::pair(x[0], x[1]), kind::pair(x[2], x[3]),
+                                         kind::pair(y[0], y[1]), kind::pair(y[2], y[3])};
 FT_UNROLL
-        for (int n = 0; n < D / 8; n += 2) {
-            uint32_t b[4];
+        for (int n = 0; n < P; n += 2) {
+            typename kind::two b[4];
             load_across<D>(b, tile, 16 * k, 8 * n);
             kind::multiply(c.x[n], a, b);
             kind::multiply(c.x[n + 1], a, b + 2);
@@ -171,8 +247,8 @@ FT_UNROLL
 }
 
 /* factors[e / 2] times the sums of row `first` + own_row() + e / 2 * 8, to `to`. */
-template <int D>
-FT_INLINE void put_rows(float *at, const rows &like, int first, const sums<D / 8> &c,
+template <int P>
+FT_INLINE void put_rows(float *at, const rows &like, int first, const sums<P> &c,
                         const float factors[2])
 {
 FT_UNROLL
@@ -180,10 +256,10 @@ FT_UNROLL
         int row = first + own_row() + half * 8;
         float *to = at + row * like.step + own_number();
 FT_UNROLL
-        for (int n = 0; n < D / 8; n++) {
-            const two_numbers y = {{factors[half] * c.x[n][2 * half],
-                                    factors[half] * c.x[n][2 * half + 1]}};
-            if (row < like.n && 8 * n + own_number() < like.D) *(two_numbers *)(to + 8 * n) = y;
+        for (int n = 0; n < P; n++) {
+            const ft_two y = {{factors[half] * c.x[n][2 * half],
+                               factors[half] * c.x[n][2 * half + 1]}};
+            if (row < like.n && 8 * n + own_number() < like.D) *(ft_two *)(to + 8 * n) = y;
         }
     }
 }

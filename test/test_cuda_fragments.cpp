@@ -15,13 +15,13 @@ struct problem {
     float a[N][N], b[N][N], d[N][N], by_columns[N][N], by_rows[N][N];
 };
 
-/* 16 bits of each number, row by row; or column by column. */
+/* The bits of each number, row by row; or column by column. */
 template <typename kind>
-static void put(uint16_t *tile, const float (*x)[N], bool columns)
+static void put(typename kind::number *tile, const float (*x)[N], bool columns)
 {
     for (int i = ft_lane(); i < N * N; i += FT_WARP) {
-        float number = columns ? x[i % N][i / N] : x[i / N][i % N];
-        tile[i] = (uint16_t)(kind::pair(number, 0) & 0xffff);
+        const typename kind::two pair = kind::pair(columns ? x[i % N][i / N] : x[i / N][i % N], 0);
+        memcpy(&tile[i], &pair, sizeof tile[i]);
     }
     FT_WARP_BARRIER();
 }
@@ -36,6 +36,26 @@ static const uint16_t *row_of(const uint16_t *tile, bool beside_first)
     return tile + (8 * below + row) * N + 8 * beside;
 }
 
+/* The pairs of four matrices of the tile; transposed, of their columns. */
+static void load(uint32_t x[4], const uint16_t *tile, bool beside_first, bool transposed)
+{
+    if (transposed)
+        ft_load_transposed(x, row_of(tile, beside_first));
+    else
+        ft_load_matrices(x, row_of(tile, beside_first));
+}
+static void load(ft_two x[4], const float *tile, bool beside_first, bool transposed)
+{
+    int g = ft_lane() / 4, t = ft_lane() % 4;
+    for (int m = 0; m < 4; m++)
+        for (int e = 0; e < 2; e++) {
+            int below = (beside_first ? m / 2 : m % 2) * 8,
+                beside = (beside_first ? m % 2 : m / 2) * 8;
+            int row = transposed ? 2 * t + e : g, column = transposed ? g : 2 * t + e;
+            x[m].x[e] = tile[(below + row) * N + beside + column];
+        }
+}
+
 /* The two halves of a product, as the header lays them out. */
 static void take(float (*y)[N], const float c[2][4])
 {
@@ -44,21 +64,19 @@ static void take(float (*y)[N], const float c[2][4])
         for (int e = 0; e < 4; e++) y[g + e / 2 * 8][8 * half + 2 * t + e % 2] = c[half][e];
 }
 
-/* By ft_load_matrices from columns, or by ft_load_transposed from rows. */
+/* From columns, or, transposed, from rows. */
 template <typename kind>
-static void multiply_twice(const problem &p, float (*y)[N], uint16_t *tile, bool columns)
+static void multiply_twice(const problem &p, float (*y)[N], typename kind::number *tile,
+                           bool columns)
 {
-    uint32_t a[4], b[4];
+    typename kind::two a[4], b[4];
     float c[2][4] = {{0}}, e[2][4] = {{0}};
     put<kind>(tile, p.a, false);
-    ft_load_matrices(a, row_of(tile, false));
+    load(a, tile, false, false);
     for (int k = 0; k < 2; k++) {
         FT_WARP_BARRIER();
         put<kind>(tile, k ? p.d : p.b, columns);
-        if (columns)
-            ft_load_matrices(b, row_of(tile, true));
-        else
-            ft_load_transposed(b, row_of(tile, false));
+        load(b, tile, columns, !columns);
         for (int half = 0; half < 2; half++) kind::multiply(k ? e[half] : c[half], a, b + 2 * half);
         for (int half = 0; half < 2; half++)
             for (int row = 0; row < 2; row++)
@@ -70,7 +88,7 @@ static void multiply_twice(const problem &p, float (*y)[N], uint16_t *tile, bool
 template <typename kind> static void kernel(const void *args)
 {
     problem *p = (problem *)args;
-    FT_SHARED(uint16_t, tile, N * N);
+    FT_SHARED(typename kind::number, tile, N * N);
     multiply_twice<kind>(*p, p->by_columns, tile, true);
     FT_WARP_BARRIER();
     multiply_twice<kind>(*p, p->by_rows, tile, false);
@@ -110,7 +128,8 @@ static void test_kind(void (*run)(const void *), uint32_t seed)
     CHECK(memcmp(whole, p.by_rows, sizeof whole) == 0);
 }
 
-/* To the nearest, ties to even; what is too large is infinite, and nan stays. */
+/* To the nearest, ties to even or, of tf32, away from zero; what is too large is infinite, and nan
+ * stays. */
 static void test_rounding()
 {
     CHECK(ft_to_bf16(0x1.01p0f) == 0x3f80 && ft_to_bf16(0x1.03p0f) == 0x3f82);
@@ -118,7 +137,7 @@ static void test_rounding()
     CHECK(ft_to_f16(0x1.002p0f) == 0x3c00 && ft_to_f16(0x1.006p0f) == 0x3c02);
     CHECK(ft_to_f16(65519) == 0x7bff && ft_to_f16(65520) == 0x7c00);
     CHECK(ft_to_f16(0x1p-25f) == 0 && ft_to_f16(0x1.8p-24f) == 2);
-    CHECK(ft_as_tf32(0x1.002p0f) == 1 && ft_as_tf32(0x1.006p0f) == 0x1.008p0f);
+    CHECK(ft_as_tf32(0x1.001ffep0f) == 1 && ft_as_tf32(-0x1.002p0f) == -0x1.004p0f);
     CHECK(std::isnan(ft_as_bf16(NAN)) && std::isnan(ft_as_tf32(NAN)));
     CHECK(std::isnan(ft_from_bf16(ft_to_bf16(NAN))) && std::isnan(ft_from_f16(ft_to_f16(NAN))));
 }
@@ -128,6 +147,7 @@ int main()
     for (uint32_t seed = 0; seed < 4; seed++) {
         test_kind(kernel<ft_f16>, seed);
         test_kind(kernel<ft_bf16>, seed);
+        test_kind(kernel<ft_tf32>, seed);
     }
     test_rounding();
     return check_report();

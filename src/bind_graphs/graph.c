@@ -202,7 +202,8 @@ static int graph_bf16(lua_State *L)
     return 1;
 }
 
-/*** Products with weights round their operands to tf32 on cards; everything else stays f32.
+/*** Products with weights and those of attention round their operands to tf32 on cards; everything
+ * else stays f32.
  * @function graph:tf32
  * @treturn graph itself */
 static int graph_tf32(lua_State *L)

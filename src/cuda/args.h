@@ -253,11 +253,12 @@ typedef struct ft_attention_keys_args {
 /* Products by tensor cores, of operands in bf16 or f16; a block FT_CUDA_WIDE queries or keys of a
  * head. D is a multiple of 4 and at most 64, or 128, and rows begin at multiples of 16 bytes. */
 typedef ft_attention_args ft_attention_bf16_64_args, ft_attention_bf16_128_args,
-    ft_attention_f16_64_args;
+    ft_attention_f16_64_args, ft_attention_tf32_64_args, ft_attention_tf32_128_args;
 typedef ft_attention_queries_args ft_attention_queries_bf16_64_args,
-    ft_attention_queries_bf16_128_args, ft_attention_queries_f16_64_args;
+    ft_attention_queries_bf16_128_args, ft_attention_queries_f16_64_args,
+    ft_attention_queries_tf32_64_args, ft_attention_queries_tf32_128_args;
 typedef ft_attention_keys_args ft_attention_keys_bf16_64_args, ft_attention_keys_bf16_128_args,
-    ft_attention_keys_f16_64_args;
+    ft_attention_keys_f16_64_args, ft_attention_keys_tf32_64_args, ft_attention_keys_tf32_128_args;
 
 /* dtable (R, H) (+)= the lines; a block a bucket of a head. */
 typedef struct ft_attention_table_args {

@@ -38,34 +38,37 @@ static ft_status check_width(const ft_attention *a, ft_error *err)
 /* Kernels of one way to multiply, and the queries or keys of their blocks. */
 typedef struct way {
     ft_cuda_kernel forward, queries, keys;
-    int64_t rows;
+    int64_t rows, grad_rows;
 } way;
 
-#define ON_CORES(kind)                                                                             \
+#define ON_CORES(kind, sharers)                                                                    \
     {                                                                                              \
         FT_CUDA_attention_##kind, FT_CUDA_attention_queries_##kind, FT_CUDA_attention_keys_##kind, \
-            FT_CUDA_WIDE                                                                           \
+            FT_CUDA_WIDE, FT_CUDA_WIDE / (sharers)                                                 \
     }
 
 /* Tensor cores, where the call asks for them and the card has them for such numbers. */
 static way way_of(const ft_call *call, const ft_attention *a)
 {
     static const way ordinary = {FT_CUDA_attention, FT_CUDA_attention_queries,
-                                 FT_CUDA_attention_keys, FT_CUDA_TOGETHER};
+                                 FT_CUDA_attention_keys, FT_CUDA_TOGETHER, FT_CUDA_TOGETHER};
     static const way cores[][2] = {
-        [FT_ATTENTION_BF16] = {ON_CORES(bf16_64), ON_CORES(bf16_128)},
-        [FT_ATTENTION_F16] = {ON_CORES(f16_64)},
+        [FT_ATTENTION_BF16] = {ON_CORES(bf16_64, 1), ON_CORES(bf16_128, 1)},
+        [FT_ATTENTION_F16] = {ON_CORES(f16_64, 1)},
+        [FT_ATTENTION_TF32] = {ON_CORES(tf32_64, 1), ON_CORES(tf32_128, 2)},
     };
-    bool has_bf16 = call->stream->executor->device->bf16_flops_per_s > 0;
-    if (a->rounding == FT_ATTENTION_F32 || (a->rounding == FT_ATTENTION_BF16 && !has_bf16))
-        return ordinary;
+    const ft_device *device = call->stream->executor->device;
+    const double rates[] = {[FT_ATTENTION_BF16] = device->bf16_flops_per_s,
+                            [FT_ATTENTION_F16] = device->f16_flops_per_s,
+                            [FT_ATTENTION_TF32] = device->tf32_flops_per_s};
+    if (rates[a->rounding] == 0) return ordinary;
     return cores[a->rounding][a->D > 64];
 }
 
-/* Blocks over n queries or keys of each head. */
-static ft_grid over(const ft_attention *a, int64_t n, const way *by)
+/* Blocks over n queries or keys of each head, which have so many of them. */
+static ft_grid over(const ft_attention *a, int64_t n, int64_t rows)
 {
-    return (ft_grid){a->B * a->H * ft_blocks_of(n, by->rows), 1, 1};
+    return (ft_grid){a->B * a->H * ft_blocks_of(n, rows), 1, 1};
 }
 
 /* What both rows have: q is input `q`, mask and table follow each other. */
@@ -129,7 +132,7 @@ static ft_status attention_launch(const ft_call *call, ft_error *err)
     args.y = ft_out(call, 0);
     args.lse = ft_out(call, 1);
     const way by = way_of(call, &a);
-    return ft_cuda_launch(call->stream, by.forward, over(&a, a.Tq, &by), &args, err);
+    return ft_cuda_launch(call->stream, by.forward, over(&a, a.Tq, by.rows), &args, err);
 }
 
 static const ft_shape *shape_if(const ft_spec *spec)
@@ -191,13 +194,13 @@ static ft_status attention_grad_launch(const ft_call *call, ft_error *err)
                                                .dq = ft_out(call, 0),
                                                .lines = a.R ? in_work(call, at.lines) : NULL};
     const way by = way_of(call, &a);
-    FT_TRY(ft_cuda_launch(call->stream, by.queries, over(&a, a.Tq, &by), &queries, err));
+    FT_TRY(ft_cuda_launch(call->stream, by.queries, over(&a, a.Tq, by.grad_rows), &queries, err));
     const ft_attention_keys_args keys = {.of = of,
                                          .dy = queries.dy,
                                          .delta = queries.delta,
                                          .dk = a.packed ? queries.dq + inner : ft_out(call, 1),
                                          .dv = a.packed ? queries.dq + 2 * inner : ft_out(call, 2)};
-    FT_TRY(ft_cuda_launch(call->stream, by.keys, over(&a, a.Tk, &by), &keys, err));
+    FT_TRY(ft_cuda_launch(call->stream, by.keys, over(&a, a.Tk, by.grad_rows), &keys, err));
     return a.R ? sum_lines(call, &a, &at, err) : FT_OK;
 }
 

@@ -41,12 +41,18 @@
     X(attention_bf16_64, 256)                                                                      \
     X(attention_bf16_128, 256)                                                                     \
     X(attention_f16_64, 256)                                                                       \
+    X(attention_tf32_64, 256)                                                                      \
+    X(attention_tf32_128, 256)                                                                     \
     X(attention_queries_bf16_64, 256)                                                              \
     X(attention_queries_bf16_128, 256)                                                             \
     X(attention_queries_f16_64, 256)                                                               \
+    X(attention_queries_tf32_64, 256)                                                              \
+    X(attention_queries_tf32_128, 256)                                                             \
     X(attention_keys_bf16_64, 256)                                                                 \
     X(attention_keys_bf16_128, 256)                                                                \
     X(attention_keys_f16_64, 256)                                                                  \
+    X(attention_keys_tf32_64, 256)                                                                 \
+    X(attention_keys_tf32_128, 256)                                                                \
     X(attention_table, 128)                                                                        \
     X(look_parts, 256)                                                                             \
     X(look, 256)                                                                                   \

@@ -41,6 +41,7 @@ ft_status ft_graph_bf16(ft_graph *g, bool cards, ft_error *err)
 void ft_graph_tf32(ft_graph *g)
 {
     mark(g, "tf32", 1);
+    mark_attention(g, FT_ATTENTION_TF32);
 }
 
 void ft_graph_f16(ft_graph *g)

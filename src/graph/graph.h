@@ -109,7 +109,7 @@ ft_status ft_graph_grad(ft_graph *g, ft_value_id loss, ft_error *err);
  * or will make. Everything else stays f32. FT_UNSUPPORTED where the CPU has no instructions for it,
  * unless the graph is for cards. */
 ft_status ft_graph_bf16(ft_graph *g, bool cards, ft_error *err);
-/* The same of f16, and of tf32 but for attention, on cards; the CPU's products stay f32. */
+/* The same of f16 and of tf32, on cards; the CPU's products stay f32. */
 void ft_graph_tf32(ft_graph *g);
 void ft_graph_f16(ft_graph *g);
 

@@ -16,7 +16,12 @@ enum {
 };
 
 /* What cards round operands of products to. */
-typedef enum { FT_ATTENTION_F32, FT_ATTENTION_BF16, FT_ATTENTION_F16 } ft_attention_rounding;
+typedef enum {
+    FT_ATTENTION_F32,
+    FT_ATTENTION_BF16,
+    FT_ATTENTION_F16,
+    FT_ATTENTION_TF32
+} ft_attention_rounding;
 
 /* Queries and keys that are worked on at a time: their products stay in the caches. */
 enum { FT_ATTENTION_ROWS = 64, FT_ATTENTION_KEYS = 64 };

@@ -59,17 +59,18 @@ static const ft_attr_rule attention_attrs[] = {
     {.name = "rounding",
      .preset = FT_ATTENTION_F32,
      .min = FT_ATTENTION_F32,
-     .max = FT_ATTENTION_F16,
+     .max = FT_ATTENTION_TF32,
      .integer = true,
-     .help = "operands of products on cards: 0 f32; 1 bf16, where heads have at most 128 numbers, "
-             "or 2 f16, at most 64, and a multiple of 4"},
+     .help = "operands of products on cards: 0 f32; where heads have a multiple of 4 numbers, and "
+             "at most 128, 1 bf16 or 3 tf32, and at most 64, 2 f16"},
     {.name = NULL},
 };
 
 ft_attention ft_attention_of(const ft_shape *q, const ft_shape *k, const ft_shape *table,
                              const double *attrs)
 {
-    static const int64_t most[] = {[FT_ATTENTION_BF16] = 128, [FT_ATTENTION_F16] = 64};
+    static const int64_t most[] = {
+        [FT_ATTENTION_BF16] = 128, [FT_ATTENTION_F16] = 64, [FT_ATTENTION_TF32] = 128};
     int64_t heads = (int64_t)attrs[FT_ATTENTION_HEADS], D = q->dims[2] / heads / (k ? 1 : 3);
     ft_attention_rounding rounding = (ft_attention_rounding)attrs[FT_ATTENTION_ROUNDING];
     return (ft_attention){.B = q->dims[0],
@@ -191,6 +192,7 @@ static ft_cost cost_of(const ft_attention *a, ft_cost cost, double products, dou
     cost.flops = score_count(a) * (2.0 * products * (double)a->D + others);
     cost.bf16 = a->rounding == FT_ATTENTION_BF16;
     cost.f16 = a->rounding == FT_ATTENTION_F16;
+    cost.tf32 = a->rounding == FT_ATTENTION_TF32;
     return cost;
 }
 
@@ -267,6 +269,15 @@ static const ft_sample attention_samples[] = {
     {.in = {FT_F32_OF(3, 1, 37, 120), FT_F32_OF(3, 1, 70, 120), FT_F32_OF(3, 1, 70, 120),
             FT_I32_OF(2, 1, 70), FT_ABSENT, FT_ABSENT},
      .attrs = {2, 0, 1, 128, 0.1, 0.1, FT_ATTENTION_F16},
+     .tolerance = 2 * FT_TF32_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 150, 384), FT_ABSENT, FT_ABSENT, FT_ABSENT, FT_F32_OF(2, 8, 2),
+            FT_ABSENT},
+     .attrs = {2, 1, 1, 20, 0.125, 0.1, FT_ATTENTION_TF32},
+     .tolerance = 2 * FT_TF32_GAP},
+    {.in = {FT_F32_OF(3, 2, 20, 200), FT_F32_OF(3, 2, 72, 200), FT_F32_OF(3, 2, 72, 200),
+            FT_I32_OF(2, 2, 72), FT_F32_OF(2, 8, 2), FT_ABSENT},
+     .attrs = {2, 0, 1, 20, 0.1, 0.2, FT_ATTENTION_TF32},
      .tolerance = 2 * FT_TF32_GAP,
      .id_limit = 2},
     {.in = {FT_F32_OF(3, 1, 3, 18), FT_F32_OF(3, 1, 4, 18), FT_F32_OF(3, 1, 4, 18), FT_ABSENT,
@@ -378,6 +389,22 @@ static const ft_sample grad_samples[] = {
             FT_F32_OF(3, 1, 140, 128), FT_F32_OF(3, 1, 130, 128), FT_F32_OF(3, 1, 2, 130),
             FT_ABSENT, FT_ABSENT},
      .attrs = {2, 0, 1, 128, 0.09, 0, FT_ATTENTION_F16},
+     .tolerance = 3 * FT_TF32_GAP},
+    {.in = {FT_F32_OF(3, 2, 37, 128), FT_F32_OF(3, 2, 37, 384), FT_ABSENT, FT_ABSENT,
+            FT_F32_OF(3, 2, 37, 128), FT_F32_OF(3, 2, 2, 37), FT_I32_OF(2, 2, 37),
+            FT_F32_OF(2, 4, 2)},
+     .attrs = {2, 1, 0, 20, 0.1, 0.1, FT_ATTENTION_TF32},
+     .tolerance = 3 * FT_TF32_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 130, 256), FT_F32_OF(3, 1, 130, 256), FT_F32_OF(3, 1, 140, 256),
+            FT_F32_OF(3, 1, 140, 256), FT_F32_OF(3, 1, 130, 256), FT_F32_OF(3, 1, 2, 130),
+            FT_I32_OF(2, 1, 140), FT_F32_OF(2, 8, 2)},
+     .attrs = {2, 0, 1, 20, 0.07, 0.2, FT_ATTENTION_TF32},
+     .tolerance = 3 * FT_TF32_GAP,
+     .id_limit = 2},
+    {.in = {FT_F32_OF(3, 1, 150, 100), FT_F32_OF(3, 1, 150, 300), FT_ABSENT, FT_ABSENT,
+            FT_F32_OF(3, 1, 150, 100), FT_F32_OF(3, 1, 1, 150), FT_ABSENT, FT_ABSENT},
+     .attrs = {1, 1, 1, 20, 0.1, 0.1, FT_ATTENTION_TF32},
      .tolerance = 3 * FT_TF32_GAP},
 };
 

@@ -59,7 +59,34 @@ FT_INLINE void emu_multiply(float c[4], const uint32_t a[4], const uint32_t b[2]
     emu_barrier(true);
 }
 
+/* m16n8k8 of tf32. A card does not look at bits that tf32 lacks; here they are zeros. */
+FT_INLINE void ft_multiply_tf32(float c[4], const float a[4], const float b[2])
+{
+    int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    uint32_t mine[6];
+    for (int i = 0; i < 6; i++) {
+        const ft_bits bits = {i < 4 ? a[i] : b[i - 4]};
+        mine[i] = bits.u & 0xffffe000u;
+    }
+    const emu_words *lanes = emu_show(mine, 6);
+    for (int e = 0; e < 4; e++)
+        for (int k = 0; k < 8; k++) {
+            int column = 2 * t + e % 2;
+            ft_bits x, y;
+            x.u = lanes[g * 4 + k % 4].x[e / 2 + k / 4 * 2];
+            y.u = lanes[column * 4 + k % 4].x[4 + k / 4];
+            c[e] += x.f * y.f;
+        }
+    emu_barrier(true);
+}
+FT_INLINE float ft_round_tf32(float x)
+{
+    return ft_as_tf32(x);
+}
+
 struct ft_f16 {
+    typedef uint16_t number;
+    typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)
     {
         return ft_to_f16(first) | ft_to_f16(second) << 16;
@@ -71,6 +98,8 @@ struct ft_f16 {
 };
 
 struct ft_bf16 {
+    typedef uint16_t number;
+    typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)
     {
         return ft_to_bf16(first) | ft_to_bf16(second) << 16;

@@ -1,7 +1,7 @@
 --- What numbers products with weights are made of: one row each.
 --
 -- On devices that are here, bf16, tf32 and f16 round the operands of products with weights, and on
--- cards bf16 and f16 those of attention's; all else is f32. On devices of plans (sim:) tf32 is the
+-- cards those of attention's, too; all else is f32. On devices of plans (sim:) tf32 is the
 -- same, and bf16 and f16 are what cards are mostly trained with: all that nodes give is kept in 16
 -- bits and products run at the card's rate, while weights, their gradients and the optimizer's
 -- state are f32, and products read copies of the weights in 16 bits (Micikevicius et al., "Mixed

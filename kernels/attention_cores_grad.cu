@@ -1,5 +1,5 @@
-/* kernels/attention_halves_grad.cu - the gradient of attention on tensor cores, as
- * attention_halves.cu.
+/* kernels/attention_cores_grad.cu - the gradient of attention on tensor cores, as
+ * attention_cores.cu.
  *
  * In one kernel a block has BLOCK queries and all keys pass by, for dq and the lines of the bias;
  * in another it has BLOCK keys and all queries pass by, for dk and dv. Both make the scores again,
@@ -70,7 +70,7 @@ FT_UNROLL
 FT_UNROLL
         for (int e = 0; e < 8; e++) {
             int tile = n + e / 4, half = e % 4 / 2, j = 8 * tile + own_number() + e % 2;
-            int i = ft_warp() * STRIP + own_row() + half * 8;
+            int i = at.strip + own_row() + half * 8;
             float whole = power(score(a, m, s.x[tile][e % 4], i, j), known[half].lse);
             float *d = &ds.x[tile][e % 4];
             *d = whole * (factor_of(a, kept, e) * *d - known[half].delta);
@@ -78,30 +78,35 @@ FT_UNROLL
     }
 }
 
-template <typename kind, int D> FT_INLINE void grade_queries(const ft_attention_queries_args &a)
+template <typename kind, int D, int PART>
+FT_INLINE void grade_queries(const ft_attention_queries_args &a)
 {
+    typedef typename kind::number number;
+    const int SHARERS = D / PART, ROWS = BLOCK / SHARERS;
     const int KEYS = 2048 / D; /* at a time: their room in registers is the same for all D */
-    FT_SHARED(uint16_t, keys, KEYS *D);
-    FT_SHARED(uint16_t, values, KEYS *D);
+    FT_SHARED(number, keys, KEYS *D);
+    FT_SHARED(number, values, KEYS *D);
     FT_SHARED(float, biases, BLOCK + KEYS);
     FT_SHARED(float, bars, KEYS);
     FT_SHARED(float, squares, WARPS *STRIP *SQUARE_PITCH);
     const ft_attention_args &of = a.of;
-    const part at = part_of(of.Tq);
+    const part at = part_of<ROWS, PART>(of.Tq);
     head x = head_of(of, at.number);
     meeting m = meeting_of(x, biases, bars);
     passing_rows k = pass<D>(keys_of(of, x), 0), v = pass<D>(values_of(of, x), 0);
-    int end = (int)end_of_keys(of, x, at.first, BLOCK), own_end = end_of_own(of, x, at);
-    own_rows<kind, D> q, dy;
+    int end = (int)end_of_keys(of, x, at.first, ROWS), own_end = end_of_own(of, x, at);
+    const joint<SHARERS, KEYS / 8> by = joint_of<SHARERS, KEYS / 8>();
+    own_rows<kind, PART> q, dy;
     moving_rows<kind, KEYS, D> moving_keys, moving_values;
-    sums<D / 8> dq = {{{0}}};
+    sums<PART / 8> dq = {{{0}}};
     query known[2];
     strip_line line = {NULL, squares + ft_warp() * STRIP * SQUARE_PITCH, 0, 0};
-    if (a.lines && at.own < of.Tq)
+    if (a.lines && at.own < of.Tq && at.d == 0)
         line.at = a.lines + (at.number * ((of.Tq + STRIP - 1) / STRIP) + at.own / STRIP) *
                                 (of.Tk + STRIP - 1);
-    take(q, queries_of(of, x), at.own);
-    take(dy, outputs_of(of, x, a.dy), at.own);
+    const rows like = part_of_rows(queries_of(of, x), at);
+    take(q, like, at.own);
+    take(dy, part_of_rows(outputs_of(of, x, a.dy), at), at.own);
     for (int half = 0; half < 2; half++)
         known[half] = query_of(of, a.delta, at.number, at.own + own_row() + half * 8);
     fetch(moving_keys, &k);
@@ -109,37 +114,47 @@ template <typename kind, int D> FT_INLINE void grade_queries(const ft_attention_
     for (int j0 = 0; j0 < end; j0 += KEYS) {
         settle(moving_keys, keys);
         settle(moving_values, values);
-        meet(&m, of, x, at.first, BLOCK, j0, KEYS);
+        meet(&m, of, x, at.first, ROWS, j0, KEYS);
         FT_BLOCK_BARRIER();
         fetch(moving_keys, &k);
         fetch(moving_values, &v);
+        sums<KEYS / 8> s = {{{0}}}, ds = {{{0}}};
         if (j0 < own_end) {
-            sums<KEYS / 8> s = {{{0}}}, ds = {{{0}}};
-            multiply_rows(s, q, keys);
-            multiply_rows(ds, dy, values);
+            multiply_rows<D>(s, q, keys + at.d);
+            multiply_rows<D>(ds, dy, values + at.d);
+        }
+        join(by, s, ds);
+        if (j0 < own_end) {
             pass_grads_by_query(of, x, m, at, known, s, ds);
-            add_rows<kind, D>(dq, ds, keys);
+            add_rows<kind, D>(dq, ds, keys + at.d);
             for (int n = 0; line.at && n < KEYS / 8; n += 2) add_square(&line, &ds.x[n], of.Tk);
         }
         FT_BLOCK_BARRIER();
     }
     const float factors[2] = {of.scale, of.scale};
-    const rows like = queries_of(of, x);
-    put_rows<D>(a.dq + (like.at - of.q), like, at.own, dq, factors);
+    put_rows(a.dq + (like.at - of.q), like, at.own, dq, factors);
     if (line.at) end_line(&line, of.Tk);
 }
 
 FT_ROOMY_KERNEL(attention_queries_bf16_64)
 {
-    grade_queries<ft_bf16, 64>(a);
+    grade_queries<ft_bf16, 64, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_queries_bf16_128)
 {
-    grade_queries<ft_bf16, 128>(a);
+    grade_queries<ft_bf16, 128, 128>(a);
 }
 FT_ROOMY_KERNEL(attention_queries_f16_64)
 {
-    grade_queries<ft_f16, 64>(a);
+    grade_queries<ft_f16, 64, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_queries_tf32_64)
+{
+    grade_queries<ft_tf32, 64, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_queries_tf32_128)
+{
+    grade_queries<ft_tf32, 128, 64>(a);
 }
 
 /* -- keys -------------------------------------------------------------------------------------- */
@@ -154,7 +169,7 @@ FT_INLINE void pass_grads_by_key(const ft_attention_args &a, const head &x, cons
 FT_UNROLL
     for (int e = 0; e < 8; e++) {
         int tile = e / 4, i = 8 * tile + own_number() + e % 2;
-        int j = ft_warp() * STRIP + own_row() + e % 4 / 2 * 8;
+        int j = at.strip + own_row() + e % 4 / 2 * 8;
         float *p = &s.x[tile][e % 4], *d = &ds.x[tile][e % 4], factor = factor_of(a, kept, e);
         float whole = power(score(a, m, *p, i, j), known[i].lse);
         *p = whole * factor;
@@ -162,45 +177,52 @@ FT_UNROLL
     }
 }
 
-/* ds += the warp's values, out of shared memory, times the rows of dy. */
-template <typename kind, int D>
-FT_INLINE void multiply_values(sums<QUERIES / 8> &ds, const uint16_t *values,
-                               const uint16_t *dy)
+/* The warp's values, in registers, or in shared memory with the block's. */
+template <typename kind, int PART>
+FT_INLINE void hold(own_rows<kind, PART> &v, const rows &from, const part &at)
 {
-    int row = ft_warp() * STRIP + ft_lane() / 8 % 2 * 8 + ft_lane() % 8;
-FT_UNROLL
-    for (int k = 0; k < D / 16; k++) {
-        uint32_t own[4];
-        ft_load_matrices(own, values + cell<D>(row, 16 * k + ft_lane() / 16 * 8));
-        multiply_along<kind, D>(ds, own, dy, k);
+    take(v, part_of_rows(from, at), at.own);
+}
+template <typename kind, int D>
+FT_INLINE void hold(tile_rows<kind, D> &v, const rows &from, const part &at)
+{
+    FT_SHARED(typename kind::number, tile, BLOCK *D);
+    moving_rows<kind, QUERIES, D> moving;
+    passing_rows p = pass<D>(from, at.first);
+    for (int row = 0; row < BLOCK; row += QUERIES) {
+        fetch(moving, &p);
+        settle(moving, tile + row * D);
     }
+    v.tile = tile;
+    v.first = at.strip;
 }
 
-template <typename kind, int D> FT_INLINE void grade_keys(const ft_attention_keys_args &a)
+/* `held`: how the values are. */
+template <typename kind, int D, typename held>
+FT_INLINE void grade_keys(const ft_attention_keys_args &a)
 {
-    FT_SHARED(uint16_t, values, BLOCK *D);
-    FT_SHARED(uint16_t, queries, QUERIES *D);
-    FT_SHARED(uint16_t, grads, QUERIES *D);
+    typedef typename kind::number number;
+    const int PART = held::PART, SHARERS = D / PART, ROWS = BLOCK / SHARERS;
+    FT_SHARED(number, queries, QUERIES *D);
+    FT_SHARED(number, grads, QUERIES *D);
     FT_SHARED(float, line, BLOCK + QUERIES);
     FT_SHARED(float, bars, BLOCK);
     FT_SHARED(query, known, QUERIES);
     const ft_attention_args &of = a.of;
-    const part at = part_of(of.Tk);
+    const part at = part_of<ROWS, PART>(of.Tk);
     head x = head_of(of, at.number);
     meeting m = meeting_of(x, line, bars);
-    const rows like = keys_of(of, x);
-    own_rows<kind, D> k;
+    const rows like = part_of_rows(keys_of(of, x), at);
+    const joint<SHARERS, QUERIES / 8> by = joint_of<SHARERS, QUERIES / 8>();
+    own_rows<kind, PART> k;
+    held v;
     moving_rows<kind, QUERIES, D> moving_queries, moving_grads;
-    sums<D / 8> dk = {{{0}}}, dv = {{{0}}};
+    sums<PART / 8> dk = {{{0}}}, dv = {{{0}}};
     int start = of.causal ? at.first : 0;
     passing_rows q = pass<D>(queries_of(of, x), start);
     passing_rows dy = pass<D>(outputs_of(of, x, a.dy), start);
-    passing_rows v = pass<D>(values_of(of, x), at.first);
     take(k, like, at.own);
-    for (int part = 0; part < BLOCK; part += QUERIES) {
-        fetch(moving_grads, &v);
-        settle(moving_grads, values + part * D);
-    }
+    hold(v, values_of(of, x), at);
     fetch(moving_queries, &q);
     fetch(moving_grads, &dy);
     for (int i0 = start; i0 < of.Tq; i0 += QUERIES) {
@@ -209,36 +231,47 @@ template <typename kind, int D> FT_INLINE void grade_keys(const ft_attention_key
         int t = (int)threadIdx.x;
         settle(moving_queries, queries);
         settle(moving_grads, grads);
-        meet(&m, of, x, i0, QUERIES, at.first, BLOCK);
+        meet(&m, of, x, i0, QUERIES, at.first, ROWS);
         if (t < QUERIES) known[t] = query_of(of, a.delta, at.number, i0 + t);
         FT_BLOCK_BARRIER();
         if (seen) {
-            multiply_rows(s, k, queries);
-            multiply_values<kind, D>(ds, values, grads);
+            multiply_rows<D>(s, k, queries + at.d);
+            multiply_rows<D>(ds, v, grads + at.d);
+        }
+        join(by, s, ds);
+        if (seen) {
             pass_grads_by_key(of, x, m, at, known, s, ds);
         }
         fetch(moving_queries, &q); /* not before: there are no registers for them */
         fetch(moving_grads, &dy);
         if (seen) {
-            add_rows<kind, D>(dv, s, grads);
-            add_rows<kind, D>(dk, ds, queries);
+            add_rows<kind, D>(dv, s, grads + at.d);
+            add_rows<kind, D>(dk, ds, queries + at.d);
         }
         FT_BLOCK_BARRIER();
     }
     const float once[2] = {1.0f, 1.0f}, scaled[2] = {of.scale, of.scale};
-    put_rows<D>(a.dk + (like.at - of.k), like, at.own, dk, scaled);
-    put_rows<D>(a.dv + (like.at - of.k), like, at.own, dv, once);
+    put_rows(a.dk + (like.at - of.k), like, at.own, dk, scaled);
+    put_rows(a.dv + (like.at - of.k), like, at.own, dv, once);
 }
 
 FT_ROOMY_KERNEL(attention_keys_bf16_64)
 {
-    grade_keys<ft_bf16, 64>(a);
+    grade_keys<ft_bf16, 64, tile_rows<ft_bf16, 64>>(a);
 }
 FT_ROOMY_KERNEL(attention_keys_bf16_128)
 {
-    grade_keys<ft_bf16, 128>(a);
+    grade_keys<ft_bf16, 128, tile_rows<ft_bf16, 128>>(a);
 }
 FT_ROOMY_KERNEL(attention_keys_f16_64)
 {
-    grade_keys<ft_f16, 64>(a);
+    grade_keys<ft_f16, 64, tile_rows<ft_f16, 64>>(a);
+}
+FT_ROOMY_KERNEL(attention_keys_tf32_64)
+{
+    grade_keys<ft_tf32, 64, own_rows<ft_tf32, 64>>(a);
+}
+FT_ROOMY_KERNEL(attention_keys_tf32_128)
+{
+    grade_keys<ft_tf32, 128, own_rows<ft_tf32, 64>>(a);
 }

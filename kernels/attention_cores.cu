@@ -1,5 +1,5 @@
-/* kernels/attention_halves.cu - attention on tensor cores: operands of products are rounded to 16
- * bits, sums and the softmax are f32.
+/* kernels/attention_cores.cu - attention on tensor cores: operands of products are rounded to 16
+ * bits or tf32, sums and the softmax are f32.
  *
  * A block has BLOCK queries of a head, STRIP for each warp, whose sums stay in registers. KEYS keys
  * at a time come through shared memory, then their values; what comes next is on its way while
@@ -59,7 +59,7 @@ FT_UNROLL
     for (int n = 0; n < KEYS / 8; n++)
 FT_UNROLL
         for (int e = 0; e < 4; e++) {
-            int i = ft_warp() * STRIP + own_row() + e / 2 * 8, j = 8 * n + own_number() + e % 2;
+            int i = at.strip + own_row() + e / 2 * 8, j = 8 * n + own_number() + e % 2;
             s.x[n][e] = score(a, m, s.x[n][e], i, j);
         }
     take_scores(of, s, less);
@@ -88,11 +88,12 @@ FT_INLINE void put_lse(const ft_attention_args &a, const part &at, const softmax
 
 template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a)
 {
-    FT_SHARED(uint16_t, keys, KEYS *D);
-    FT_SHARED(uint16_t, values, KEYS *D);
+    typedef typename kind::number number;
+    FT_SHARED(number, keys, KEYS *D);
+    FT_SHARED(number, values, KEYS *D);
     FT_SHARED(float, line, BLOCK + KEYS);
     FT_SHARED(float, bars, KEYS);
-    const part at = part_of(a.Tq);
+    const part at = part_of<BLOCK, D>(a.Tq);
     head x = head_of(a, at.number);
     meeting m = meeting_of(x, line, bars);
     passing_rows k = pass<D>(keys_of(a, x), 0), v = pass<D>(values_of(a, x), 0);
@@ -110,7 +111,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
         FT_BLOCK_BARRIER();
         fetch(moving, &v);
         if (j0 < own_end) {
-            multiply_rows(s, q, keys);
+            multiply_rows<D>(s, q, keys);
             pass_scores<D>(a, x, m, at, s, &of, y);
         }
         settle(moving, values);
@@ -124,7 +125,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
         factors[half] = totals[half] != 0 ? 1.0f / totals[half] : 0.0f;
     }
     float *to = a.y + (x.b * a.Tq * a.H + x.h) * a.D;
-    put_rows<D>(to, outputs_of(a, x, a.y), at.own, y, factors);
+    put_rows(to, outputs_of(a, x, a.y), at.own, y, factors);
     put_lse(a, at, of, totals);
 }
 
@@ -139,4 +140,12 @@ FT_ROOMY_KERNEL(attention_bf16_128)
 FT_PAIRED_KERNEL(attention_f16_64)
 {
     attend<ft_f16, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_tf32_64)
+{
+    attend<ft_tf32, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_tf32_128)
+{
+    attend<ft_tf32, 128>(a);
 }
