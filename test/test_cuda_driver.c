@@ -237,6 +237,21 @@ static void test_each_call_fails(void)
     CHECK(failures > 100);
 }
 
+/* Too much memory is refused with what there is. */
+static void test_too_much_memory(void)
+{
+    rig r;
+    ft_error err = {FT_OK, ""};
+    void *memory;
+    if (!opened(&r, "card:0,1")) return;
+    CHECK_STATUS(r.driver->alloc(r.executor[1], FT_OF_DEVICE, (int64_t)1 << 60, &memory, &err),
+                 FT_NOMEM);
+    CHECK(!memory && strstr(err.message, " MB are free; give it a budget"));
+    CHECK(strstr(err.message, ", as cuda:1/") != NULL);
+    rig_close(&r);
+    CHECK(atomic_load(&emulated.open) == 0);
+}
+
 /* A product by the library, from numbers of the block: in f32, then in bf16. */
 static ft_status multiply(rig *r, ft_error *err)
 {
@@ -446,6 +461,7 @@ int main(void)
     test_library_bytes();
     test_a_way_around();
     test_each_call_fails();
+    test_too_much_memory();
     test_each_call_of_products_fails();
     test_kinds_of_products();
     test_lent_memory();

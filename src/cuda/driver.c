@@ -184,6 +184,22 @@ static void note_block(executor *x, uintptr_t begin, uintptr_t end)
         }
 }
 
+/* Where there is not so much, says how much there is: a context, the library's kernels and graphs
+ * take some of a card, which no budget counts. */
+static ft_status take_memory(const executor *x, cu_address *out, size_t bytes, const char *what,
+                             ft_error *err)
+{
+    size_t free = 0, total = 0;
+    int answer = x->api->alloc(out, bytes);
+    if (answer != CU_OUT_OF_MEMORY || x->api->memory_info(&free, &total) != 0)
+        return check(x, answer, what, err);
+    return ft_fail(err, FT_NOMEM,
+                   "device %s: %s failed: %.1f MB of the card's %.1f MB are free; give it a budget "
+                   "that leaves some of them, as cuda:%d/%.0fMB",
+                   x->base.device->name, what, (double)free / 1e6, (double)total / 1e6,
+                   x->base.device->card, 0.95 * (double)free / 1e6);
+}
+
 ft_status ft_cuda_alloc(ft_executor *which, ft_memory_side side, int64_t bytes, void **out,
                         ft_error *err)
 {
@@ -202,7 +218,7 @@ ft_status ft_cuda_alloc(ft_executor *which, ft_memory_side side, int64_t bytes, 
         FT_TRY(check(x, x->api->host_alloc(&memory, size, flags), what, err));
         memset(memory, 0, size);
     } else {
-        FT_TRY(check(x, x->api->alloc(&address, size), what, err));
+        FT_TRY(take_memory(x, &address, size, what, err));
         /* by the default stream, which other streams do not wait for */
         ft_status status = check(x, x->api->fill(address, 0, size), "clearing memory", err);
         if (status == FT_OK) status = check(x, x->api->stream_finish(NULL), "clearing memory", err);
