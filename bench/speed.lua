@@ -19,7 +19,7 @@ package.path = "bench/?.lua;" .. package.path
 local peer = require("peer")
 
 local STEPS, WARM, ROUNDS = 12, 2, 5
-local LONG_STEPS = 5 -- of 512 tokens in a micro-batch
+local LONG_STEPS = 5 -- of rows of 128 tokens
 
 local t5 = models.open { model = "t5-small", init = "random" }
 
@@ -64,18 +64,19 @@ local function largest_bytes(plan) return math.max(unpack(plan:memory_bytes())) 
 
 local parts, order = {}, { "async", "zero-bubble", "stash", "recompute", "auto", "mixed" }
 
---- Two devices that never drain, against one worker: a model whose halves share a weight, and one
--- whose halves do not. Four micro-batches of 512 tokens.
+--- Two devices that never drain, against one worker: a model whose halves share a weight, with
+-- micro-batches of four rows, and one whose halves do not, of two.
 function parts.async()
    local sizes = { steps = LONG_STEPS + WARM, batches = LONG_STEPS + WARM, micro_batches = 4,
       buckets = { 128 } }
    for _, case in ipairs {
-      { "", model = t5, lengths = { target = 16 } },
-      { "-bert", model = models.open { model = "bert-base", init = "random" }, lengths = {} },
+      { "", model = t5, batch = 16, lengths = { target = 16 } },
+      { "-bert", model = models.open { model = "bert-base", init = "random" }, batch = 8,
+         lengths = {} },
    } do
       local function plan(devices, schedule)
-         return plan_of(copy(sizes, { model = case.model, lengths = case.lengths,
-            devices = devices, schedule = schedule }))
+         return plan_of(copy(sizes, { model = case.model, batch = case.batch,
+            lengths = case.lengths, devices = devices, schedule = schedule }))
       end
       local rounds = measure { plan("cpu:1", "1f1b"), plan("cpu:2", "async") }
       peer.gate("speed-async" .. case[1], median(rounds, function(one, two) return one / two end))

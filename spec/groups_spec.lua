@@ -118,6 +118,7 @@ describe("parameters that are frozen", function()
    it("have no backward below what is trained, and no activations there", function()
       local o = options("bert", FREEZE.bert[1], {
          devices = "cpu:2", partition = { "encoder/block.1" }, recompute = "never",
+         precision = pipeline.packing(),
       })
       local plan = pipeline.plan(o)
       local graph, below = plan.graphs[1], 0
@@ -134,7 +135,8 @@ describe("parameters that are frozen", function()
          assert.is_true(transfer.from < transfer.to) -- no gradient comes back
       end
       local all = pipeline.plan(options("bert", nil, { devices = "cpu:2",
-         partition = { "encoder/block.1" }, recompute = "never" }))
+         partition = { "encoder/block.1" }, recompute = "never",
+         precision = pipeline.packing() }))
       assert.is_true(row.packed < all.memory[1].packed)
    end)
 
