@@ -403,7 +403,9 @@ describe("a run with adapters", function()
                local model = models.open { model = base, adapter = other }
                local graph = model.family.training(model.config, { batch = 1, source = 4 })
                local params = graph:params()
-               model:fill(params, function(i) return core.tensor.zeros(params[i].dims) end, 1)
+               model:fill(params, { tensor_of = function(i)
+                  return core.tensor.zeros(params[i].dims)
+               end })
             end)
          end)
       end

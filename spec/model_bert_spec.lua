@@ -292,7 +292,7 @@ local function load_model(dir, seed)
    local list = bert.training(model.config, { batch = 1, source = 4, grads = false }):params()
    local loaded = {}
    for i, param in ipairs(list) do loaded[i] = core.tensor.zeros(param.dims):fill(9) end
-   local fresh = model:fill(list, function(i) return loaded[i] end, seed or 1)
+   local fresh = model:fill(list, { tensor_of = function(i) return loaded[i] end, seed = seed or 1 })
    local by_name = {}
    for i, param in ipairs(list) do by_name[param.name] = loaded[i]:totable() end
    return by_name, fresh, model
@@ -430,10 +430,10 @@ describe("published BERT checkpoints", function()
       local batch = golden.batch
       local graph = bert.encoding(model.config, { batch = 1, source = #batch.input_ids })
       local params = {}
-      model:fill(graph:params(), function(i)
+      model:fill(graph:params(), { tensor_of = function(i)
          params[i] = core.tensor.zeros(graph:params()[i].dims)
          return params[i]
-      end, 1)
+      end })
       local out = core.program.new(graph):run(params,
          { ints { batch.input_ids }, ints { batch.token_type_ids }, ints { batch.attention_mask } })
       assert.is_true(difference(out.hidden, golden.last_hidden_state) < 1e-5)
@@ -447,10 +447,10 @@ describe("published BERT checkpoints", function()
       local graph = bert.training(model.config,
          { batch = 1, source = #batch.input_ids, logits = true })
       local params, program = {}, core.program.new(graph, { grads = true })
-      model:fill(graph:params(), function(i)
+      model:fill(graph:params(), { tensor_of = function(i)
          params[i] = core.tensor.zeros(graph:params()[i].dims)
          return params[i]
-      end, 1)
+      end })
       local half = core.tensor.zeros({ 1 }):fill(0.5)
       local out = program:run(params, {
          ints { batch.input_ids }, ints { batch.token_type_ids }, ints { batch.attention_mask },
