@@ -292,7 +292,7 @@ local function load_model(dir, seed)
    local list = bert.training(model.config, { batch = 1, source = 4, grads = false }):params()
    local loaded = {}
    for i, param in ipairs(list) do loaded[i] = core.tensor.zeros(param.dims):fill(9) end
-   local fresh = model:fill(list, { tensor_of = function(i) return loaded[i] end, seed = seed or 1 })
+   local fresh = model:fill(list, { tensor_of = function(i) return loaded[i] end, seed = seed })
    local by_name = {}
    for i, param in ipairs(list) do by_name[param.name] = loaded[i]:totable() end
    return by_name, fresh, model
