@@ -207,26 +207,28 @@ local FILL = {
    uniform = function(tensor, seed, scale, stream) tensor:fill_uniform(seed, scale, stream) end,
 }
 
+local function fill_tensor(model, name, tensor, seed)
+   local law, scale = initial(model, name, tensor:shape())
+   FILL[law](tensor, seed, scale, name_stream(name))
+end
+
 --- Fills parameters with initial values, which depend on the seed and the name alone.
 -- @tparam table params tensors by name
 -- @tparam int seed
 -- @local
 function Model:initialize(params, seed)
-   for name, tensor in pairs(params) do
-      local law, scale = initial(self, name, tensor:shape())
-      FILL[law](tensor, seed, scale, name_stream(name))
-   end
+   for name, tensor in pairs(params) do fill_tensor(self, name, tensor, seed) end
 end
 
 --- Fills the parameters with these numbers of a list with initial values, see `fill`.
 local function draw(model, list, numbers, into)
    for _, i in ipairs(numbers) do
       local param = list[i]
-      local law, scale = initial(model, param.name, param.dims)
       if into.draw then
+         local law, scale = initial(model, param.name, param.dims)
          into.draw(i, law, scale, into.seed, name_stream(param.name))
       else
-         FILL[law](into.tensor_of(i), into.seed, scale, name_stream(param.name))
+         fill_tensor(model, param.name, into.tensor_of(i), into.seed)
       end
    end
 end
