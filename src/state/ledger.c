@@ -94,17 +94,17 @@ static ft_status give_back(ft_run *run, pool *p, int64_t index, ft_error *err)
     return FT_OK;
 }
 
-static void empty(ft_run *run, pool *p)
+static ft_status empty(const ft_run *run, pool *p, ft_error *err)
 {
-    for (int i = 0; i < p->n; i++) {
-        if (!atomic_load(&p->holders[i])) continue;
-        atomic_store(&p->holders[i], 0);
-        take_back(run, p, p->bytes[i]);
-    }
+    (void)err;
+    for (int i = 0; i < p->n; i++)
+        if (atomic_exchange(&p->holders[i], 0)) take_back(run, p, p->bytes[i]);
+    return FT_OK;
 }
 
-static ft_status check_empty(const pool *p, ft_error *err)
+static ft_status check_empty(const ft_run *run, pool *p, ft_error *err)
 {
+    (void)run;
     for (int i = 0; i < p->n; i++) {
         int64_t holder = atomic_load(&p->holders[i]);
         if (holder)
@@ -117,19 +117,23 @@ static ft_status check_empty(const pool *p, ft_error *err)
 
 /* -- a run's pools ----------------------------------------------------------------------------- */
 
-/* Calls `each` for every pool of a run until it fails. */
-static ft_status for_pools(const ft_run *run, ft_status (*each)(const pool *p, ft_error *err),
+/* Calls `each` for every pool of a run until it fails; those of older weights are full when a leg
+ * has ended. */
+static ft_status for_pools(const ft_run *run, bool older,
+                           ft_status (*each)(const ft_run *run, pool *p, ft_error *err),
                            ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     for (int s = 0; s < b->seating.n_seats; s++) {
-        FT_TRY(each(&run->seats[s].slots, err));
-        FT_TRY(each(&run->seats[s].held, err));
+        FT_TRY(each(run, &run->seats[s].slots, err));
+        FT_TRY(each(run, &run->seats[s].held, err));
+        for (int k = 0; older && k < FT_WEIGHTS_KINDS; k++)
+            FT_TRY(each(run, &run->seats[s].rings[k], err));
     }
     for (int e = 0; e < b->n_edges; e++)
-        for (int r = 0; r < FT_ROWS; r++) FT_TRY(each(&run->edges[e].rows[r].slots, err));
-    for (int i = 0; i < b->n_outputs; i++) FT_TRY(each(&run->output_slots[i], err));
-    for (int d = 0; d < run->n_devices; d++) FT_TRY(each(&run->workers[d].fed_slots, err));
+        for (int r = 0; r < FT_ROWS; r++) FT_TRY(each(run, &run->edges[e].rows[r].slots, err));
+    for (int i = 0; i < b->n_outputs; i++) FT_TRY(each(run, &run->output_slots[i], err));
+    for (int d = 0; d < run->n_devices; d++) FT_TRY(each(run, &run->workers[d].fed_slots, err));
     return FT_OK;
 }
 
@@ -143,25 +147,22 @@ ft_status ledger_new(ft_run *run, ft_error *err)
         return ft_fail(err, FT_NOMEM, "engine: no memory for a run");
     for (int s = 0; s < b->seating.n_seats; s++) {
         int window = b->seats[s].window, slots = window ? window : b->seats[s].n_slots;
-        const pool about = {.what = "activations of stage",
-                            .number = plan_stage(run, s),
-                            .device = b->seats[s].device,
-                            .class = FT_MEMORY_ACTIVATIONS,
-                            .moves = window > 0,
-                            .n = slots > 0 ? slots : 1};
+        pool about = {.what = "activations of stage",
+                      .number = plan_stage(run, s),
+                      .device = b->seats[s].device,
+                      .class = FT_MEMORY_ACTIVATIONS,
+                      .moves = window > 0,
+                      .n = slots > 0 ? slots : 1};
         FT_TRY(pool_new(&run->seats[s].slots, arena, &about, err));
-        pool held = about;
-        held.moves = false;
-        held.what = "values between the halves of backwards of stage";
-        held.n = b->seats[s].n_held_slots;
-        FT_TRY(pool_new(&run->seats[s].held, arena, &held, err));
+        about.moves = false;
+        about.what = "values between the halves of backwards of stage";
+        about.n = b->seats[s].n_held_slots;
+        FT_TRY(pool_new(&run->seats[s].held, arena, &about, err));
+        about.what = "older weights of stage";
+        about.class = FT_MEMORY_VERSIONS;
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
-            pool older = about;
-            older.moves = false;
-            older.what = "older weights of stage";
-            older.class = FT_MEMORY_VERSIONS;
-            older.n = b->seats[s].rings[k].n;
-            FT_TRY(pool_new(&run->seats[s].rings[k], arena, &older, err));
+            about.n = b->seats[s].rings[k].n;
+            FT_TRY(pool_new(&run->seats[s].rings[k], arena, &about, err));
         }
     }
     for (int e = 0; e < b->n_edges; e++)
@@ -177,42 +178,28 @@ ft_status ledger_new(ft_run *run, ft_error *err)
                                 .n = row->n};
             FT_TRY(pool_new(&run->edges[e].rows[r].slots, arena, &about, err));
         }
+    pool buffers = {.what = "output", .class = FT_MEMORY_BUFFERS, .n = b->batch_slots};
     for (int i = 0; i < b->n_outputs; i++) {
-        const pool about = {.what = "output",
-                            .number = i,
-                            .device = b->seats[b->outputs[i].seat].device,
-                            .class = FT_MEMORY_BUFFERS,
-                            .n = b->batch_slots};
-        FT_TRY(pool_new(&run->output_slots[i], arena, &about, err));
+        buffers.number = i;
+        buffers.device = b->seats[b->outputs[i].seat].device;
+        FT_TRY(pool_new(&run->output_slots[i], arena, &buffers, err));
     }
     for (int d = 0; d < b->cut.n_devices; d++) {
-        const pool about = {.what = "batches on device",
-                            .number = d,
-                            .device = d,
-                            .class = FT_MEMORY_BUFFERS,
-                            .n = b->batch_slots};
-        FT_TRY(pool_new(&run->workers[d].fed_slots, arena, &about, err));
+        buffers.what = "batches on device";
+        buffers.number = buffers.device = d;
+        FT_TRY(pool_new(&run->workers[d].fed_slots, arena, &buffers, err));
     }
     return FT_OK;
 }
 
 void ledger_reset(ft_run *run)
 {
-    const ft_blueprint *b = run->blueprint;
-    for (int s = 0; s < b->seating.n_seats; s++) {
-        empty(run, &run->seats[s].slots);
-        empty(run, &run->seats[s].held);
-        for (int k = 0; k < FT_WEIGHTS_KINDS; k++) empty(run, &run->seats[s].rings[k]);
-    }
-    for (int e = 0; e < b->n_edges; e++)
-        for (int r = 0; r < FT_ROWS; r++) empty(run, &run->edges[e].rows[r].slots);
-    for (int i = 0; i < b->n_outputs; i++) empty(run, &run->output_slots[i]);
-    for (int d = 0; d < b->cut.n_devices; d++) empty(run, &run->workers[d].fed_slots);
+    (void)for_pools(run, true, empty, NULL); /* it does not fail */
 }
 
 ft_status ledger_close(const ft_run *run, ft_error *err)
 {
-    return for_pools(run, check_empty, err);
+    return for_pools(run, false, check_empty, err);
 }
 
 /* -- what happens ------------------------------------------------------------------------------ */

@@ -20,12 +20,6 @@ static void close_events(ft_device_event **events)
     for (int i = 0; events && events[i]; i++) events[i]->executor->driver->close_event(events[i]);
 }
 
-static int64_t norm_bytes(const ft_blueprint *b)
-{
-    int64_t rows = (int64_t)b->norm_slots + b->seating.n_seats;
-    return (rows * b->n_params + 1) * (int64_t)sizeof(norm_cell);
-}
-
 /* Events are of the device that records them. */
 static ft_status open_row(ft_run *run, int e, int r, ft_error *err)
 {
@@ -73,7 +67,8 @@ ft_status moves_open(ft_run *run, ft_error *err)
     ft_executor *first = run->workers[run->home].executor;
     for (int d = 0; d < b->cut.n_devices; d++) FT_TRY(open_feeder(run, d, err));
     void *norms = NULL;
-    int64_t bytes = norm_bytes(b);
+    int64_t rows = (int64_t)b->norm_slots + b->seating.n_seats;
+    int64_t bytes = (rows * b->n_params + 1) * (int64_t)sizeof(norm_cell);
     FT_TRY(first->driver->alloc(first, FT_OF_HOST, bytes, &norms, err));
     run->norms = norms;
     run->norms_at = first;
