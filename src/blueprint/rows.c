@@ -21,7 +21,7 @@ ft_status blueprint_find_rows(ft_blueprint *b, ft_error *err)
 {
     int *sent = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof *sent);
     int *received = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof *received);
-    if (!sent || !received) return ft_fail(err, FT_NOMEM, "blueprint: no memory for rows");
+    if (!sent || !received) return no_memory(err);
     FT_TRY(ft_plan_holds(&b->plan, sent, received, err));
     for (int e = 0; e < b->n_edges; e++) {
         ft_cargo *c = &b->cargoes[e];
@@ -94,34 +94,32 @@ static int copied_edge(const ft_blueprint *b, const ft_action *a)
     return e;
 }
 
-/* Of an edge with an S or V, the places at its ends. */
-bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
+/* Of an edge with an S or V, the places at its ends: what the action takes from, or fills. */
+static bool find_end(const ft_blueprint *b, const ft_action *a, int i, bool fills, ft_row_end *out)
 {
     const ft_seat_layout *seat = &b->seats[a->seat];
+    const int *edges = (fills ? seat->out_edges : seat->in_edges)[a->kind];
+    int n = (fills ? seat->n_out_edges : seat->n_in_edges)[a->kind];
     bool copies = ft_action_item(a->kind) == FT_ITEM_EDGE;
-    int e = copies ? (i ? -1 : copied_edge(b, a))
-                   : nth_edge(b, seat->in_edges[a->kind], seat->n_in_edges[a->kind], true, a, i);
+    int e = !copies ? nth_edge(b, edges, n, !fills, a, i) : i ? -1 : copied_edge(b, a);
     if (e < 0) return false;
-    ft_row_kind last = b->cargoes[e].rows[FT_ROW_USED].n ? FT_ROW_USED : FT_ROW_EDGE;
-    *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_MADE
-                           : a->kind == FT_ACT_RECEIVE ? FT_ROW_EDGE
-                                                       : last};
+    const ft_cargo *c = &b->cargoes[e];
+    ft_row_kind first = c->rows[FT_ROW_MADE].n && !c->apart ? FT_ROW_MADE : FT_ROW_EDGE;
+    ft_row_kind last = c->rows[FT_ROW_USED].n ? FT_ROW_USED : FT_ROW_EDGE;
+    *out = (ft_row_end){e, fills ? first : last};
+    if (a->kind == FT_ACT_SEND) out->row = fills ? FT_ROW_EDGE : FT_ROW_MADE;
+    if (a->kind == FT_ACT_RECEIVE) out->row = fills ? FT_ROW_USED : FT_ROW_EDGE;
     return true;
+}
+
+bool ft_blueprint_takes(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
+{
+    return find_end(b, a, i, false, out);
 }
 
 bool ft_blueprint_fills(const ft_blueprint *b, const ft_action *a, int i, ft_row_end *out)
 {
-    const ft_seat_layout *seat = &b->seats[a->seat];
-    bool copies = ft_action_item(a->kind) == FT_ITEM_EDGE;
-    int e = copies ? (i ? -1 : copied_edge(b, a))
-                   : nth_edge(b, seat->out_edges[a->kind], seat->n_out_edges[a->kind], false, a, i);
-    if (e < 0) return false;
-    const ft_cargo *c = &b->cargoes[e];
-    ft_row_kind first = c->rows[FT_ROW_MADE].n && !c->apart ? FT_ROW_MADE : FT_ROW_EDGE;
-    *out = (ft_row_end){e, a->kind == FT_ACT_SEND      ? FT_ROW_EDGE
-                           : a->kind == FT_ACT_RECEIVE ? FT_ROW_USED
-                                                       : first};
-    return true;
+    return find_end(b, a, i, true, out);
 }
 
 int64_t ft_blueprint_sent(const ft_blueprint *b, ft_row_end at, int bucket)
