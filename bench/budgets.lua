@@ -49,6 +49,7 @@ end
 
 local function state_of(memory)
    return memory.weights + memory.gradients + memory.optimizer + memory.packed
+      + memory.turned
 end
 
 --- The largest of all devices.

@@ -107,6 +107,7 @@ local function state_of(plan)
    local bytes = 0
    for _, row in ipairs(plan.memory) do
       bytes = bytes + row.weights + row.gradients + row.optimizer + row.packed
+         + row.turned
    end
    return bytes
 end

@@ -75,10 +75,11 @@ end
 --- Bytes of the slower direction in all forwards of a batch and in all backwards and updates, where
 -- whatever a task brings leaves behind it; and the seconds that these compute.
 local function harmony(plan, micro_batches)
-   local loaded = copied(plan, "bytes_in", { "weights", "packed" }) / 2 -- in each of both
+   local loaded = copied(plan, "bytes_in", { "weights", "packed" }) / 2 -- backwards recompute
    local kept = copied(plan, "bytes_out", { "activations" })
-   local stepped = { "weights", "packed", "optimizer", "gradients" }
-   local back = loaded + kept + copied(plan, "bytes_in", { "optimizer", "gradients" })
+   local stepped = { "weights", "packed", "turned", "optimizer", "gradients" }
+   local back = loaded + kept
+      + copied(plan, "bytes_in", { "turned", "optimizer", "gradients" })
    local forward, backward = 0, 0
    for _, stage in ipairs(plan.blueprint:stages()) do
       forward = forward + stage.forward_ns * micro_batches / 1e9
@@ -100,7 +101,8 @@ local least = plan_of("cpu:1", "always", file).memory[1].total
 local tasks = harmony(plan_of("cpu:1", "task", file), MICRO)
 local memory = free.memory[1]
 local all = memory.total
-local per_stage = (memory.weights + memory.gradients + memory.optimizer + memory.packed) / STAGES
+local per_stage = (memory.weights + memory.gradients + memory.optimizer + memory.packed
+   + memory.turned) / STAGES
 local computing = predict(free)
 print(("nothing moves: %.1f MB, predicted %.1f ms"):format(all / 1e6, 1e3 * computing))
 

@@ -28,8 +28,9 @@ local function tight(text)
       local begins = kind == "B" and micro == 0
       local grads = updates or kind == "R" or kind == "B"
       local users = reads and not updates and lenders[stage] or {}
+      local copies = kind == "F" and { "packed" } or reads and { "packed", "turned" } or {}
       if reads then move("L", stage, "weights") end
-      if reads then move("L", stage, "packed") end
+      for _, class in ipairs(copies) do move("L", stage, class) end
       for _, owner in ipairs(users) do move("L", owner, "weights") end
       if grads and not begins then move("L", stage, "gradients") end
       if updates then move("L", stage, "optimizer") end
@@ -37,7 +38,7 @@ local function tight(text)
          .. (lag or "")
       local writes = (updates or kind == "W") and "O" or "D"
       if reads then move(writes, stage, "weights") end
-      if reads then move(writes, stage, "packed") end
+      for _, class in ipairs(copies) do move(writes, stage, class) end
       for _, owner in ipairs(users) do move("D", owner, "weights") end
       if grads then move(updates and "D" or "O", stage, "gradients") end
       if updates then move("O", stage, "optimizer") end
@@ -54,9 +55,9 @@ local function tight(text)
       end))
 end
 
---- What units of a plan's stages take if all stay: weights, gradients, optimizer, packed.
+--- What units of a plan's stages take if all stay.
 local function state_bytes(memory)
-   return memory.weights + memory.gradients + memory.optimizer + memory.packed
+   return memory.weights + memory.gradients + memory.optimizer + memory.packed + memory.turned
 end
 
 local function options_of(family, schedule)
@@ -87,7 +88,7 @@ describe("a plan that moves state to host memory and back", function()
             assert.same(judge.params, run.params)
             assert.equal(memory.total, run.planned[1].total)
             assert.is_true(run.measured[1].total <= memory.total)
-            for _, class in ipairs { "weights", "gradients", "optimizer", "packed" } do
+            for _, class in ipairs { "weights", "gradients", "optimizer", "packed", "turned" } do
                assert.equal(memory[class], run.measured[1][class], class)
             end
          end
@@ -124,8 +125,9 @@ describe("a plan that moves state to host memory and back", function()
          end)
          assert.matches(pattern, problem.message)
       end
-      refused("B0.0.0 needs its weights on the device", "L0%.0%.0:weights (L0%.0%.0:packed B0)",
-         "%1")
+      refused("B0.0.0 needs its weights on the device",
+         "L0%.0%.0:weights (L0%.0%.0:packed L0%.0%.0:turned B0)", "%1")
+      refused("B0.1.0 needs its turned on the device", "L0%.0%.0:turned (B0)", "%1")
       refused("F10.0.0 needs weights that it shares on the device, where their owner has them not",
          "L0%.0%.0:weights F10", "F10")
       refused("D0.0.0:optimizer drops what is nowhere else", "O0%.0%.0:optimizer",
@@ -228,14 +230,14 @@ describe("a plan that moves state to host memory and back", function()
          devices = ("cpu:1/%dB"):format(budget),
       }))
       local volume = run.plan.volumes[1]
-      for _, class in ipairs { "weights", "gradients", "packed" } do
+      for _, class in ipairs { "weights", "gradients", "packed", "turned" } do
          assert.equal(0, volume.bytes_in[class] + volume.bytes_out[class])
       end
       assert.is_true(volume.bytes_in.activations + volume.bytes_in.optimizer > 0)
       assert.is_true(run.measured[1].total <= budget)
       local problem = files.failure(function() pipeline.plan(with(o, { swap = "wheights" })) end)
       assert.matches('swap = "wheights": expected never, auto, always, task, clean, lms, or '
-         .. "classes of weights,gradients,optimizer,packed,activations", problem.message)
+         .. "classes of weights,gradients,optimizer,packed,turned,activations", problem.message)
    end)
 
    it("makes packed copies where that takes less than bringing them", function()
@@ -259,7 +261,9 @@ describe("a plan that moves state to host memory and back", function()
                local volume = run.plan.volumes[d]
                assert.is_true(row.total <= budget)
                assert.is_true(volume.makes > 0)
-               assert.equal(0, volume.bytes_in.packed + volume.bytes_out.packed)
+               for _, class in ipairs { "packed", "turned" } do
+                  assert.equal(0, volume.bytes_in[class] + volume.bytes_out[class])
+               end
             end
          end
       end
@@ -268,8 +272,12 @@ describe("a plan that moves state to host memory and back", function()
    it("makes packed copies by hand, of weights that are there", function()
       local judge = pipeline.train(options_of("bert", "async"))
       local function made(text)
-         return (tight(text):gsub("O(%d+%.%d+%.0:packed)", "D%1"):gsub("L(%d+%.%d+%.0:packed)",
-            "M%1"))
+         text = tight(text)
+         for _, class in ipairs { "packed", "turned" } do
+            text = text:gsub("O(%d+%.%d+%.0:" .. class .. ")", "D%1"):gsub("L(%d+%.%d+%.0:"
+               .. class .. ")", "M%1")
+         end
+         return text
       end
       local given = require("ftpipe").schedule.parse(judge.plan:edit(made):text())
       local run = pipeline.train(with(options_of("bert", "async"), { plan = given }))
@@ -289,7 +297,8 @@ describe("a plan that moves state to host memory and back", function()
       refused("M0.0.0:packed needs its weights on the device",
          "( L0%.0%.0:weights)(" .. make .. ")", "%2%1")
       refused("M0.0.0:packed makes again what is on the device", make, "%1%1")
-      refused("M0.0.0:optimizer makes what is not made of others: expected packed", make,
+      refused("M0.0.0:optimizer makes what is not made of others: expected packed or turned",
+         make,
          "%1 M0.0.0:optimizer")
       refused("L0.0.0:packed moves what is not in host memory", "(" .. make .. " F0.0.0.-)"
          .. " M(0%.%d%.%d:packed)", "%1 L%2")

@@ -52,7 +52,7 @@ describe("a picture of a plan whose state moves", function()
          for _, row in ipairs { "in", "out" } do
             assert.equal(1, count(svg, 'class="w">' .. row .. "</text>"))
          end
-         for _, class in ipairs { "weights", "gradients", "optimizer", "packed" } do
+         for _, class in ipairs { "weights", "gradients", "optimizer", "packed", "turned" } do
             assert.equal(1, count(svg, '"w">' .. class .. "</text>"))
          end
          assert.matches("<title>L stage %d+ weights, batch %d: [%d.]+ kB, [%d.]+ ms</title>", svg)

@@ -75,15 +75,17 @@ static inline void add_tight(ft_text *out, action a, bool home)
     }
     int s = a.stage, b = a.batch;
     bool update = a.kind == 'U', weights = a.kind != 'R', first = a.kind == 'B' && a.micro == 0;
-    if (weights) ft_text_add(out, " L%d.%d.0:weights L%d.%d.0:packed", s == 1 ? 0 : s, b, s, b);
+    static const char *const copies[] = {"packed", "turned"};
+    if (weights) ft_text_add(out, " L%d.%d.0:weights", s == 1 ? 0 : s, b);
+    for (int i = 0; weights && i < 2; i++) ft_text_add(out, " L%d.%d.0:%s", s, b, copies[i]);
     if (update) ft_text_add(out, " L%d.%d.0:optimizer", s, b);
     if (a.kind == 'R' || update || (a.kind == 'B' && !first))
         ft_text_add(out, " L%d.%d.0:gradients", s, b);
     add_action(out, &a);
     char leaves = update || a.kind == 'W' ? 'O' : 'D';
-    if (weights)
-        ft_text_add(out, " %c%d.%d.0:weights %c%d.%d.0:packed", s == 1 ? 'D' : leaves,
-                    s == 1 ? 0 : s, b, leaves, s, b);
+    if (weights) ft_text_add(out, " %c%d.%d.0:weights", s == 1 ? 'D' : leaves, s == 1 ? 0 : s, b);
+    for (int i = 0; weights && i < 2; i++)
+        ft_text_add(out, " %c%d.%d.0:%s", leaves, s, b, copies[i]);
     if (update) ft_text_add(out, " O%d.%d.0:optimizer D%d.%d.0:gradients", s, b, s, b);
     if (a.kind == 'R' || a.kind == 'B') ft_text_add(out, " O%d.%d.0:gradients", s, b);
 }

@@ -27,10 +27,10 @@ static const char small_plan[] = /* written by hand */
     "nodes 7\n"
     "node-stage 0*3 1*4\n"
     "\n"
-    "memory 0 weights 1 gradients 2 optimizer 3 versions 4 packed 5 activations 6 workspace 7 "
-    "buffers 8\n"
-    "memory 1 weights 0 gradients 0 optimizer 0 versions 0 packed 0 activations 0 workspace 0 "
-    "buffers 9\n"
+    "memory 0 weights 1 gradients 2 optimizer 3 versions 4 packed 5 turned 9 activations 6 "
+    "workspace 7 buffers 8\n"
+    "memory 1 weights 0 gradients 0 optimizer 0 versions 0 packed 0 turned 0 activations 0 "
+    "workspace 0 buffers 9\n"
     "\n"
     "warm-up 0 F0.0.0-1 B0.0.0\n"
     "body 0 F0.1.0~1 B0.0.1 U0.0\n"
@@ -63,7 +63,8 @@ static void test_a_plan_written_by_hand(void)
  */
 static void test_memory_is_by_name(void)
 {
-    const plan_fault fewer = {small_plan, "versions 4 packed 5 activations 6", "packed 5", ""};
+    const plan_fault fewer = {small_plan, "versions 4 packed 5 turned 9 activations 6", "packed 5",
+                              ""};
     char text[2048], turned[2048];
     const plan_fault other = {text, "weights 1 gradients 2", "gradients 2 weights 1", ""};
     if (!case_edit(&fewer, text, sizeof text) || !case_edit(&other, turned, sizeof turned)) return;

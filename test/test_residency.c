@@ -20,6 +20,7 @@ static void make_case(residency_case *c, const ft_plan *plan, ft_rng *rng)
         bool stays = plan->versions[s] > 1;
         c->bytes[s][FT_MEMORY_WEIGHTS] = stays ? 0 : size;
         c->bytes[s][FT_MEMORY_PACKED] = stays || ft_rng_below(rng, 2) ? 0 : size;
+        c->bytes[s][FT_MEMORY_TURNED] = ft_rng_below(rng, 3) ? c->bytes[s][FT_MEMORY_PACKED] : 0;
         c->bytes[s][FT_MEMORY_GRADIENTS] = size;
         c->bytes[s][FT_MEMORY_OPTIMIZER] = 2 * size;
         c->makes[s] = ft_rng_below(rng, 2);
@@ -78,6 +79,13 @@ static void replay_work(presence *p, const ft_action *a, bool halves)
         set_there(p, a, FT_MEMORY_ACTIVATIONS, false);
 }
 
+/* What is made of weights has left before they change. */
+static void check_made(presence *p, const ft_action *a)
+{
+    if (a->kind != FT_ACT_UPDATE || !p->c->makes[a->stage]) return;
+    CHECK(!*place_of(p, a, FT_MEMORY_PACKED) && !*place_of(p, a, FT_MEMORY_TURNED));
+}
+
 /* Nothing is over the capacity, all of it leaves, and the volumes are what was copied. */
 static void check_replay(const residency_case *c, const ft_plan *plan, const ft_volume *volumes)
 {
@@ -91,14 +99,16 @@ static void check_replay(const residency_case *c, const ft_plan *plan, const ft_
             bool begins = comes || a.kind == FT_ACT_MAKE;
             int64_t bytes = c->bytes[a.stage][a.item];
             if (ft_action_moves(&a)) {
-                bool made = c->q.makes && c->makes[a.stage] && a.item == FT_MEMORY_PACKED;
+                bool made = c->q.makes && c->makes[a.stage] && ft_memory_classes[a.item].is_made;
                 CHECK(made ? !comes && !saves : a.kind != FT_ACT_MAKE);
                 CHECK(*place_of(&p, &a, a.item) != begins);
                 set_there(&p, &a, a.item, begins);
                 moves++;
                 CHECK(p.live <= c->capacity[d]);
-            } else
+            } else {
                 replay_work(&p, &a, false);
+                check_made(&p, &a);
+            }
             in += comes ? bytes : 0;
             out += saves ? bytes : 0;
         }
@@ -235,6 +245,44 @@ static void test_what_is_needed_last_goes(void)
     ft_text_fini(&out);
     ft_plan_free(moved);
     ft_plan_free(plan);
+}
+
+/* The least of a stage whose updates are in host memory is what a backward needs: weights, their
+ * gradients and turned copies, where it runs its forward again packed ones too. */
+static void test_directions_have_their_copies(void)
+{
+    static const char *const text =
+        "ftpipe-plan 1\nstages 1\ndevices 1\nmicro-batches 2\nbatches 1\nbody-batches 0\n"
+        "body-repeats 0\nstage 0 device 0%s\nwarm-up 0 F0.0.0 B0.0.0 F0.0.1 B0.0.1 U0.0\n";
+    const int64_t bytes[1][FT_MEMORY_CLASSES] = {{[FT_MEMORY_WEIGHTS] = 1,
+                                                  [FT_MEMORY_GRADIENTS] = 10,
+                                                  [FT_MEMORY_PACKED] = 100,
+                                                  [FT_MEMORY_TURNED] = 1000}};
+    for (int again = 0; again < 2; again++) {
+        char of_case[512];
+        int64_t least = 0, capacity;
+        ft_error err = {0};
+        ft_volume v;
+        ft_plan *moved = NULL;
+        snprintf(of_case, sizeof of_case, text, again ? " recompute" : "");
+        ft_plan *plan = case_parse(of_case);
+        if (!plan) return;
+        ft_residency q = {.plan = plan,
+                          .bytes = bytes,
+                          .capacity = &capacity,
+                          .scope = FT_SCOPE_ACTION,
+                          .updates_at_home = true};
+        CHECK_STATUS(ft_residency_least(&q, &least, &err), FT_OK);
+        CHECK(least == (again ? 1111 : 1011));
+        capacity = least;
+        if (CHECK_STATUS(ft_residency_plan(&moved, &q, &v, &err), FT_OK)) {
+            CHECK(v.in[FT_MEMORY_PACKED] == (again ? 4 : 2) * 100);
+            CHECK(v.in[FT_MEMORY_TURNED] == 2 * 1000);
+            CHECK_STATUS(ft_plan_check(moved, &err), FT_OK);
+        }
+        ft_plan_free(moved);
+        ft_plan_free(plan);
+    }
 }
 
 enum { W = 1000, DW = 100, K = 10, X = 1 }; /* bytes; multiples show which is which */
@@ -473,6 +521,7 @@ int main(void)
     RUN(test_updates_wait_for_their_saves);
     RUN(test_what_leaves_is_spread);
     RUN(test_what_is_needed_last_goes);
+    RUN(test_directions_have_their_copies);
     RUN(test_random_orders);
     return check_report();
 }

@@ -77,6 +77,16 @@ static const char *const swapped =
                      "warm-up 0 L1.0.0:weights F1.0.0-1 B1.0.0-1 U1.0 O1.0.1:weights\n"
                      "warm-up 0 L0.0.0:weights L0.0.0-1:activations B0.0.0-1 U0.0 O0.0.1:weights\n";
 
+/* Each direction has copies of its own. Stage 1 runs its forwards again; its update leaves copies
+ * alone that are not there, as an M makes those. */
+static const char *const turned =
+    HEAD(2, 1, 2, 1) "stage 0 device 0 depth 1 in-flight 2\n"
+                     "stage 1 device 0 depth 0 in-flight 2 recompute\n"
+                     "edge F0>F1 bytes 64 slots 2\nedge B1>B0 bytes 64 slots 2\n"
+                     "warm-up 0 L0.0.0:packed F0.0.0-1 D0.0.1:packed L1.0.0:packed F1.0.0-1\n"
+                     "warm-up 0 M1.0.0:turned B1.0.0-1 D1.0.1:turned U1.0\n"
+                     "warm-up 0 L0.0.0:turned B0.0.0-1 L0.0.1:packed U0.0 O0.0.1:turned\n";
+
 /* What stage 0 sends, it sends when it says so; stage 1 takes it out of the slot. */
 static const char *const copied = HEAD(2, 2, 2, 1)
     TWO_STAGES("", "") "edge F0>F1 bytes 64 slots 1\nedge B1>B0 bytes 64 slots 1\n"
@@ -114,9 +124,9 @@ static const char *const by_policy =
                      "warm-up 0 F2.0.0 B2.0.0 F2.0.1 B2.0.1 U2.0 F0.0.0-1 B0.0.0-1 U0.0\n"
                      "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
 
-static const char *const all[] = {stashed,     vertical,  predicted,  attenuated,    halves,
-                                  replicated,  exchanged, recomputed, swapped,       copied,
-                                  interleaved, by_policy, passed,     passed_by_both};
+static const char *const all[] = {stashed,    vertical,    predicted,  attenuated, halves,
+                                  replicated, exchanged,   recomputed, swapped,    turned,
+                                  copied,     interleaved, by_policy,  passed,     passed_by_both};
 
 /* They parse, are proven, are simulated under any delays, and come back as they were. */
 static void test_every_kind(void)
@@ -226,6 +236,21 @@ static void test_wrong_ones_are_refused_in_words(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_OK);
 }
 
+static void test_each_direction_needs_its_copies(void)
+{
+    static const plan_fault rows[] = {
+        {turned, "L0.0.0:turned B0.0.0-1", "B0.0.0-1 L0.0.0:turned",
+         "B0.0.0 needs its turned on the device"},
+        {turned, "L0.0.0:turned B0.0.0-1 L0.0.1:packed U0.0 O0.0.1:turned", "B0.0.0-1 U0.0",
+         "B0.0.0 needs its packed on the device"},
+        {turned, "M1.0.0:turned", "D1.0.0:packed M1.0.0:turned",
+         "B1.0.0 needs its packed on the device"},
+        {turned, "L0.0.1:packed ", "", "U0.0 needs its packed on the device"},
+        {turned, "M1.0.0:turned", "L1.0.0:turned", "U1.0 needs its turned on the device"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_OK);
+}
+
 static void test_bad_words_are_refused_with_their_line(void)
 {
     static const plan_fault rows[] = {
@@ -253,11 +278,11 @@ static void test_swaps_overlap_with_computing(void)
     const ft_stage_costs costs = {.forward_ns = forward, .backward_ns = backward};
     const ft_cable link = {.a = 0, .b = 1, .bytes_per_s = 1e9, .duplex = true};
     const int home[] = {1};
-    const int64_t bytes[2][FT_MEMORY_CLASSES] = {{50, 0, 0, 0, 0, 80}, {50}};
+    const int64_t bytes[2][FT_MEMORY_CLASSES] = {
+        {[FT_MEMORY_WEIGHTS] = 50, [FT_MEMORY_ACTIVATIONS] = 80}, {[FT_MEMORY_WEIGHTS] = 50}};
     const ft_machine machine = {
         .n_devices = 1, .n_places = 2, .n_links = 1, .links = &link, .home = home};
-    const ft_simulation options = {
-        .costs = &costs, .machine = &machine, .swap_bytes = (const int64_t(*)[8])bytes};
+    const ft_simulation options = {.costs = &costs, .machine = &machine, .swap_bytes = bytes};
     ft_error err = {0};
     ft_timeline *timeline = NULL;
     ft_plan *plan = case_parse(swapped);
@@ -390,6 +415,7 @@ int main(void)
 {
     RUN(test_every_kind);
     RUN(test_wrong_ones_are_refused_in_words);
+    RUN(test_each_direction_needs_its_copies);
     RUN(test_bad_words_are_refused_with_their_line);
     RUN(test_swaps_overlap_with_computing);
     RUN(test_what_passes_through_host_memory);

@@ -142,7 +142,7 @@ static bool check_moved(const ft_plan *plan, ft_rng *rng)
     bool placed = false;
     for (int s = 0; s < plan->n_stages; s++)
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
-            bool weights = c == FT_MEMORY_WEIGHTS || c == FT_MEMORY_PACKED;
+            bool weights = c == FT_MEMORY_WEIGHTS || ft_memory_classes[c].is_made;
             bool moves = ft_memory_classes[c].moves != FT_MOVES_NEVER;
             moves = moves && !(weights && plan->versions[s] > 1);
             if (moves) bytes[s][c] = 64 * (1 + (int64_t)ft_rng_below(rng, 9));

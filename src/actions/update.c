@@ -274,16 +274,17 @@ ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *p
     return compute(w, &work, err);
 }
 
-ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
+ft_status pack_weights(ft_run *run, int s, int param, unsigned classes, ft_error *err)
 {
     const ft_seat_layout *seat = &run->blueprint->seats[s];
     worker *w = &run->workers[seat->device];
     for (int i = 0; i < seat->n_packs; i++) {
         const ft_pack *pack = &seat->packs[i];
-        if (param >= 0 && pack->param != param) continue;
+        ft_memory_class class = ft_pack_class(seat, i);
+        if (!(classes >> class & 1) || (param >= 0 && pack->param != param)) continue;
         FT_TRY(pack_weight(w, s, i, run->seats[s].params[pack->param],
                            (void *)(uintptr_t)run->seats[s].packed[i], err));
-        ledger_keep(w, s, FT_MEMORY_PACKED, &run->seats[s].kept_packs[i], pack->bytes);
+        ledger_keep(w, s, class, &run->seats[s].kept_packs[i], pack->bytes);
     }
     return FT_OK;
 }
@@ -291,15 +292,14 @@ ft_status pack_weights(ft_run *run, int s, int param, ft_error *err)
 ft_status do_make(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(unit_begins(w, a, err));
-    return pack_weights(w->run, a->seat, -1, err);
+    return pack_weights(w->run, a->seat, -1, 1U << a->item, err);
 }
 
 ft_status pack_made(ft_run *run, ft_error *err)
 {
     for (int s = 0; s < run->n_seats; s++) {
-        const ft_unit *packed = run->blueprint->seats[s].units[FT_MEMORY_PACKED];
-        if (packed && packed->is_made && seat_is_here(run, s))
-            FT_TRY(pack_weights(run, s, -1, err));
+        unsigned made = ~packed_here(run, s);
+        if (made && seat_is_here(run, s)) FT_TRY(pack_weights(run, s, -1, made, err));
     }
     return FT_OK;
 }
@@ -425,11 +425,10 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(keep_version(w, a->seat, FT_WEIGHTS_OWNED, err));
     if (updates) FT_TRY(update_params(w, a, scale, err));
     if (updates && seat->attenuates) FT_TRY(note_steps(w, a, err));
-    const ft_unit *packed = seat->units[FT_MEMORY_PACKED];
-    bool packs = updates && !(ft_action_at_home(a) && packed && packed->is_made);
-    for (int i = 0; packs && i < seat->n_params; i++)
+    unsigned packs = packed_here(w->run, a->seat);
+    for (int i = 0; updates && i < seat->n_params; i++)
         if (seat->params[i].owned && b->params[seat->params[i].param].n_terms)
-            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param, err));
+            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param, packs, err));
     FT_TRY(send_weights(w, a, err));
     if (a->seat == b->norm_seat) batch_of(w->run, a->batch)->norm = norm;
     return finish_batch(w, a, err);
@@ -457,6 +456,7 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
         if (seat->params[i].with_state) keep_state_copy(w, a->seat, i);
     for (int i = 0; i < seat->n_params; i++)
         if (!seat->params[i].owned && b->params[seat->params[i].param].n_terms)
-            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param, err));
+            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param,
+                                packed_here(w->run, a->seat), err));
     return FT_OK;
 }

@@ -2,6 +2,8 @@
 #ifndef FT_BASE_MEMORY_CLASS_H
 #define FT_BASE_MEMORY_CLASS_H
 
+#include <stdbool.h>
+
 /* How swaps and drops of a plan move a class. */
 typedef enum {
     FT_MOVES_STAGE, /* all of a stage's at once */
@@ -9,16 +11,19 @@ typedef enum {
     FT_MOVES_NEVER
 } ft_class_moves;
 
-/* Name, word in plan files and tables, how it moves, what it is. The order is that of tables. */
+/* Name, word in plan files and tables, how it moves, whether an M makes it of weights that are on
+ * the device, what it is. The order is that of tables. */
 #define FT_MEMORY_CLASS_LIST(X)                                                                    \
-    X(WEIGHTS, "weights", STAGE, "the newest parameters")                                          \
-    X(GRADIENTS, "gradients", STAGE, "sums of gradients, one for each use of a parameter")         \
-    X(OPTIMIZER, "optimizer", STAGE, "the optimizer's state")                                      \
-    X(VERSIONS, "versions", NEVER, "parameters that are read: older, or predicted")                \
-    X(PACKED, "packed", STAGE, "copies of parameters in the order in which products read them")    \
-    X(ACTIVATIONS, "activations", MICRO, "what forwards leave for their backwards")                \
-    X(WORKSPACE, "workspace", NEVER, "what only the action under way needs")                       \
-    X(BUFFERS, "buffers", NEVER, "slots of edges, and batches that wait for their forwards")
+    X(WEIGHTS, "weights", STAGE, false, "the newest parameters")                                   \
+    X(GRADIENTS, "gradients", STAGE, false, "sums of gradients, one for each use of a parameter")  \
+    X(OPTIMIZER, "optimizer", STAGE, false, "the optimizer's state")                               \
+    X(VERSIONS, "versions", NEVER, false, "parameters that are read: older, or predicted")         \
+    X(PACKED, "packed", STAGE, true,                                                               \
+      "copies of parameters in the order in which forwards read them")                             \
+    X(TURNED, "turned", STAGE, true, "those in the order in which backwards alone read them")      \
+    X(ACTIVATIONS, "activations", MICRO, false, "what forwards leave for their backwards")         \
+    X(WORKSPACE, "workspace", NEVER, false, "what only the action under way needs")                \
+    X(BUFFERS, "buffers", NEVER, false, "slots of edges, and batches that wait for their forwards")
 
 typedef enum {
 #define FT_MEMORY_ENUM(name, ...) FT_MEMORY_##name,
@@ -30,6 +35,7 @@ typedef enum {
 typedef struct ft_memory_class_row {
     const char *name; /* "weights" */
     ft_class_moves moves;
+    bool is_made;
     const char *doc;
 } ft_memory_class_row;
 

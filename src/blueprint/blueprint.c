@@ -6,11 +6,6 @@
 #include "base/alloc.h"
 #include "blueprint/internal.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "no memory for a blueprint");
-}
-
 /* -- options ----------------------------------------------------------------------------------- */
 
 static ft_status copy_options(ft_blueprint *b, const ft_blueprint_options *o, ft_error *err)
@@ -206,8 +201,8 @@ static ft_status assemble(ft_blueprint *b, const ft_blueprint_options *options, 
     if (b->trains) FT_TRY(blueprint_find_trained(b, err));
     if (b->n_terms) FT_TRY(assign_hypers(b, options, err));
     FT_TRY(blueprint_find_outputs(b, err));
-    FT_TRY(blueprint_estimate(b, err));
     FT_TRY(blueprint_size_programs(b, err));
+    FT_TRY(blueprint_estimate(b, err));
     if (b->trains) FT_TRY(blueprint_plan_visits(b, err));
     FT_TRY(blueprint_lay_out(b, err));
     FT_TRY(blueprint_add_evaluation(b, err));

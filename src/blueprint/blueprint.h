@@ -179,8 +179,9 @@ typedef struct ft_seat_layout {
     int n_params;
     ft_seat_param *params;
     int64_t *term_at; /* by position in cut[0]->grads: offset in the block */
-    int n_packs;
-    ft_pack *packs;
+    int n_packs, n_forward_packs;
+    ft_pack *packs;       /* those that forwards read come first */
+    bool share_packs;     /* backwards read some of those too: all count as those of forwards */
     int64_t *pack_old_at; /* as old_at of its parameter */
     int64_t *pack_at;     /* evaluation: the number of the same copy in a seat of training */
     int *pack_seat;       /* evaluation: that seat */
@@ -207,6 +208,12 @@ typedef struct ft_seat_layout {
     int *in_edges[FT_ACT_COUNT], n_in_edges[FT_ACT_COUNT]; /* by kind of this seat's action */
     int *out_edges[FT_ACT_COUNT], n_out_edges[FT_ACT_COUNT];
 } ft_seat_layout;
+
+/* Of its packed copy by this number. */
+static inline ft_memory_class ft_pack_class(const ft_seat_layout *seat, int pack)
+{
+    return pack < seat->n_forward_packs ? FT_MEMORY_PACKED : FT_MEMORY_TURNED;
+}
 
 /* A value that an evaluation hands out, as one seat makes it. */
 typedef struct ft_output_layout {

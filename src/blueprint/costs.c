@@ -158,21 +158,24 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
     }
 }
 
-/* Packed copies of all weights, also of those that do not change. */
+/* Packed copies of all weights, also of those that do not change; those of one direction, where
+ * each has its own. */
 static double making_ns(const ft_blueprint *b, int s, const ft_work_costs *costs)
 {
-    const ft_stage *cut = b->seats[s].cut[0];
+    const ft_seat_layout *seat = &b->seats[s];
+    const ft_stage *cut = seat->cut[0];
     const ft_graph *g = b->cut.graphs[0];
+    bool apart = seat->n_forward_packs < seat->n_packs;
     double ns = 0;
     for (int i = 0; i < cut->n_forward; i++) {
         const ft_node *node = ft_graph_node(g, cut->forward[i]);
         if (!node->op->pack_input) continue;
         const ft_value *weight = ft_graph_value(g, node->in[node->op->pack_input - 1]);
         double bytes = weight->kind == FT_VALUE_PARAM ? (double)ft_spec_bytes(&weight->spec) : 0;
-        const ft_device *device = &b->cut.devices[b->seats[s].device];
+        const ft_device *device = &b->cut.devices[seat->device];
         ns += costs ? costs->pack_ns[cut->forward[i]] : traffic_ns(FT_PACK_PASSES * bytes, device);
     }
-    return ns;
+    return apart ? ns / 2 : ns;
 }
 
 /* Measured: by parameter; sums of gradient terms and copies of replicas by their bytes. */
@@ -279,7 +282,7 @@ static ft_status price_ways(const ft_blueprint *b, ft_arena *arena, double *time
         const ft_edge *edge = &b->edges[e];
         const ft_way *w =
             ft_roads_way(&roads, b->seats[edge->from].device, b->seats[edge->to].device);
-        if (!w) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
+        if (!w) return no_memory(err);
         note_transfer(b, e,
                       (double)ft_roads_latency_ns(&roads, w, edge->bytes) +
                           (double)edge->bytes * w->ns_per_byte,
@@ -295,7 +298,7 @@ static ft_status price_transfers(const ft_blueprint *b, double *times, ft_error 
         note_transfer(b, e, price_transfer(b, &b->edges[e]), times);
     if (!b->cut.machine) return FT_OK;
     ft_arena *arena = ft_arena_new();
-    if (!arena) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
+    if (!arena) return no_memory(err);
     ft_status status = price_ways(b, arena, times, err);
     ft_arena_free(arena);
     return status;
@@ -333,7 +336,7 @@ static ft_status note_copies(ft_blueprint *b, ft_error *err)
 {
     int n = b->cut.n_devices;
     b->copy_bytes_per_s = ft_arena_array(b->arena, n, sizeof *b->copy_bytes_per_s);
-    if (!b->copy_bytes_per_s) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
+    if (!b->copy_bytes_per_s) return no_memory(err);
     for (int d = 0; d < n; d++) {
         const ft_work_costs *costs = costs_of(b, d);
         b->copy_bytes_per_s[d] =
@@ -354,7 +357,7 @@ ft_status blueprint_estimate(ft_blueprint *b, ft_error *err)
     double *here[FT_ACT_COUNT] = {NULL}, *rows[FT_ACT_COUNT] = {NULL};
     double *times = ft_arena_array(b->arena, KINDS * (int64_t)(n + n_stages), sizeof(double));
     double *transfer = ft_arena_array(b->arena, b->n_plan_edges + 1, sizeof(double));
-    if (!times || !transfer) return ft_fail(err, FT_NOMEM, "blueprint: no memory for costs");
+    if (!times || !transfer) return no_memory(err);
     FT_TRY(note_copies(b, err));
     for (int k = 0; k < KINDS; k++) {
         here[kinds[k]] = times + (int64_t)k * n;

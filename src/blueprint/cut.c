@@ -3,11 +3,6 @@
 
 #include "blueprint/internal.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "no memory to cut a graph into stages");
-}
-
 /* -- copies ------------------------------------------------------------------------------------ */
 
 void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size)

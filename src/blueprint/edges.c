@@ -10,11 +10,6 @@
 #include "blueprint/internal.h"
 #include "blueprint/states.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "blueprint: no memory for edges");
-}
-
 static bool same_ends(const ft_edge *a, const ft_edge *b)
 {
     return a->from == b->from && a->to == b->to && a->from_kind == b->from_kind &&

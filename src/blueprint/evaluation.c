@@ -9,11 +9,6 @@
 
 #include "blueprint/internal.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "blueprint: no memory for evaluation");
-}
-
 ft_status blueprint_add_evaluation(ft_blueprint *b, ft_error *err)
 {
     const ft_evaluation_options *v = b->options.evaluation;
@@ -104,7 +99,7 @@ void blueprint_share_packs(ft_blueprint *b, int s)
             continue;
         seat->packs[n++] = seat->packs[i];
     }
-    seat->n_packs = n;
+    seat->n_packs = seat->n_forward_packs = n;
 }
 
 /* -- outputs ----------------------------------------------------------------------------------- */

@@ -9,11 +9,6 @@
  */
 #include "blueprint/internal.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "blueprint: no memory for the halves of backwards");
-}
-
 /* Marks what the seat sends in the first half, and the values that it is made from. */
 static void mark_sent(const ft_blueprint *b, const ft_seat_layout *seat, bool *wanted)
 {

@@ -5,6 +5,11 @@
 #include "base/arena.h"
 #include "blueprint/actions.h"
 
+static inline ft_status no_memory(ft_error *err)
+{
+    return ft_fail(err, FT_NOMEM, "no memory for a blueprint");
+}
+
 /* cut.c: a copy of an array, of zeros when it is NULL; with room for one more. */
 void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size);
 /* The part of a blueprint that needs no plan: seats, parameters and edges. */

@@ -10,11 +10,6 @@
 
 #include "blueprint/internal.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "blueprint: no memory for parameters");
-}
-
 bool blueprint_seat_uses(const ft_blueprint *b, int seat, int param)
 {
     const ft_stage *cut = b->seats[seat].cut[0];

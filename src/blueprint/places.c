@@ -13,11 +13,6 @@
 #include "blueprint/internal.h"
 #include "blueprint/states.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "blueprint: no memory for layouts");
-}
-
 /* -- blocks ------------------------------------------------------------------------------------ */
 
 /* Takes n slots of a class; the offset is within the class until finish_blocks. */
@@ -84,7 +79,7 @@ static ft_status take_seat(ft_blueprint *b, int s, ft_error *err)
             take_of(b, s, FT_MEMORY_GRADIENTS, ft_spec_bytes(&b->params[term->param].spec));
     }
     for (int i = 0; i < seat->n_packs && !b->trains; i++)
-        seat->pack_at[i] = take_of(b, s, FT_MEMORY_PACKED, seat->packs[i].bytes);
+        seat->pack_at[i] = take_of(b, s, ft_pack_class(seat, i), seat->packs[i].bytes);
     if (seat->units[FT_MEMORY_ACTIVATIONS])
         seat->units[FT_MEMORY_ACTIVATIONS]->bytes = ft_place_room(seat->slot_bytes);
     else
@@ -248,7 +243,7 @@ void blueprint_finish_layout(ft_blueprint *b)
         }
         for (int i = 0; i < seat->cut[0]->n_grads; i++)
             seat->term_at[i] += begin[FT_MEMORY_GRADIENTS];
-        for (int i = 0; i < seat->n_packs; i++) seat->pack_at[i] += begin[FT_MEMORY_PACKED];
+        for (int i = 0; i < seat->n_packs; i++) seat->pack_at[i] += begin[ft_pack_class(seat, i)];
         seat->slots_at += begin[FT_MEMORY_ACTIVATIONS];
         seat->held_at += b->blocks[seat->device].begin[FT_MEMORY_ACTIVATIONS];
         for (int k = 0; k < FT_WEIGHTS_KINDS; k++) {
@@ -267,13 +262,19 @@ void blueprint_finish_layout(ft_blueprint *b)
     if (b->evaluation) finish_buffers(b->evaluation);
 }
 
-/* Weights of which older versions are kept cannot leave. */
+/* Weights of which older versions are kept cannot leave. What both directions read moves as packed,
+ * so that a backward which reads it finds it there. */
 static ft_status check_moving_weights(const ft_blueprint *b, const ft_seat_layout *seat,
                                       ft_error *err)
 {
     int versions = b->plan.versions[seat->stage];
-    if (!seat->units[FT_MEMORY_WEIGHTS] && !seat->units[FT_MEMORY_PACKED]) return FT_OK;
-    if (versions > 1)
+    bool packs = seat->units[FT_MEMORY_PACKED] || seat->units[FT_MEMORY_TURNED];
+    if (seat->units[FT_MEMORY_TURNED] && seat->share_packs)
+        return ft_fail(err, FT_INVALID,
+                       "stage %d has copies of weights that forwards and backwards read: they move "
+                       "as packed, not as turned",
+                       seat->stage);
+    if ((seat->units[FT_MEMORY_WEIGHTS] || packs) && versions > 1)
         return ft_fail(err, FT_UNSUPPORTED,
                        "stage %d keeps %d versions of its weights: they cannot leave its device",
                        seat->stage, versions);

@@ -9,11 +9,6 @@
 
 #include "blueprint/internal.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "blueprint: no memory for what actions run");
-}
-
 /* -- places of values -------------------------------------------------------------------------- */
 
 /* Gives values places one behind the other in a slot, or none without `places`; the bytes of them.
@@ -232,21 +227,35 @@ static ft_status size_program(ft_blueprint *b, int s, int bucket, int kind, bool
     return status;
 }
 
+static int find_copies(const ft_graph *g, const int *nodes, int n, const ft_kernel_list *kernels,
+                       ft_pack *packs)
+{
+    return kernels ? ft_program_packs(g, nodes, n, kernels, packs)
+                   : ft_program_copies(g, nodes, n, packs);
+}
+
 static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
 {
     ft_seat_layout *seat = &b->seats[s];
     const ft_stage *cut = seat->cut[0];
-    int n = cut->n_forward + cut->n_backward;
+    int n = cut->n_forward + cut->n_backward, forward = cut->n_forward;
     int *nodes = ft_arena_array(b->arena, n + 1, sizeof(int));
     seat->packs = ft_arena_array(b->arena, n + 1, sizeof *seat->packs);
     seat->pack_at = ft_arena_array(b->arena, n + 1, sizeof(int64_t));
     seat->pack_seat = ft_arena_array(b->arena, n + 1, sizeof(int));
-    if (!nodes || !seat->packs || !seat->pack_at || !seat->pack_seat) return no_memory(err);
+    seat->pack_visit = ft_arena_array(b->arena, n + 1, sizeof(int64_t));
+    if (!nodes || !seat->packs || !seat->pack_at || !seat->pack_seat || !seat->pack_visit)
+        return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
     const ft_kernel_list *kernels = ft_kernel_list_of(b->cut.devices[seat->device].kind, FT_F32);
-    seat->n_packs = kernels ? ft_program_packs(b->cut.graphs[0], nodes, n, kernels, seat->packs)
-                            : ft_program_copies(b->cut.graphs[0], nodes, n, seat->packs);
+    const ft_graph *g = b->cut.graphs[0];
+    int own = n - forward - cut->n_recompute, *last = nodes + n - own;
+    int backward = find_copies(g, last, own, kernels, seat->packs);
+    seat->n_forward_packs = find_copies(g, nodes, forward, kernels, seat->packs);
+    seat->n_packs = find_copies(g, nodes, n, kernels, seat->packs);
+    seat->share_packs = seat->n_forward_packs + backward > seat->n_packs;
+    if (seat->share_packs) seat->n_forward_packs = seat->n_packs;
     if (b->trains) blueprint_share_packs(b, s);
     return FT_OK;
 }

@@ -61,7 +61,7 @@ static ft_status count_adopted(ft_blueprint *b, int s, bool *computes_old, ft_er
     ft_version_ring *ring = &seat->rings[FT_WEIGHTS_ADOPTED];
     ft_version_count count = {.n_slots = seat->n_under_way};
     count.forwards = ft_arena_array(b->arena, count.n_slots, sizeof *count.forwards);
-    if (!count.forwards) return ft_fail(err, FT_NOMEM, "blueprint: no memory for weight versions");
+    if (!count.forwards) return no_memory(err);
     for (int64_t i = 0; i < ft_plan_length(plan, seat->device); i++) {
         ft_action a = ft_seated(&b->seating, seat->device, ft_plan_at(plan, seat->device, i));
         if (a.seat != s) continue;
@@ -187,8 +187,7 @@ ft_status blueprint_place_versions(ft_blueprint *b, int s, ft_error *err)
     ft_seat_layout *seat = &b->seats[s];
     int64_t bytes[FT_WEIGHTS_KINDS] = {0};
     seat->pack_old_at = ft_arena_array(b->arena, seat->n_packs + 1, sizeof(int64_t));
-    if (!seat->pack_old_at)
-        return ft_fail(err, FT_NOMEM, "blueprint: no memory for weight versions");
+    if (!seat->pack_old_at) return no_memory(err);
     for (int i = 0; i < seat->n_params; i++) {
         ft_seat_param *p = &seat->params[i];
         int64_t *at = &bytes[kind_of(p)];

@@ -10,11 +10,6 @@
 #include "blueprint/internal.h"
 #include "residency/residency.h"
 
-static ft_status no_memory(ft_error *err)
-{
-    return ft_fail(err, FT_NOMEM, "blueprint: no memory for the moves of evaluation");
-}
-
 /* Whether training moves the parameter, where a seat of evaluation reads it. */
 static bool moves_param(const ft_blueprint *b, const ft_seat_param *sp)
 {
@@ -33,15 +28,14 @@ static bool moves_param(const ft_blueprint *b, const ft_seat_param *sp)
 
 static bool moves_pack(const ft_blueprint *b, const ft_seat_layout *seat, int pack)
 {
-    return b->trains->seats[seat->pack_seat[pack]].units[FT_MEMORY_PACKED] != NULL;
+    const ft_seat_layout *trained = &b->trains->seats[seat->pack_seat[pack]];
+    return trained->units[ft_pack_class(trained, (int)seat->pack_at[pack])] != NULL;
 }
 
 /* Places of what moves, in its unit; -1 of the rest. Adds its bytes to those of the class. */
-static ft_status place_seat(ft_blueprint *b, int s, int64_t bytes[FT_MEMORY_CLASSES], ft_error *err)
+static void place_seat(ft_blueprint *b, int s, int64_t bytes[FT_MEMORY_CLASSES])
 {
     ft_seat_layout *seat = &b->seats[s];
-    seat->pack_visit = ft_arena_array(b->arena, seat->n_packs + 1, sizeof *seat->pack_visit);
-    if (!seat->pack_visit) return no_memory(err);
     for (int i = 0; i < seat->n_params; i++) {
         ft_seat_param *sp = &seat->params[i];
         sp->at = moves_param(b, sp) ? bytes[FT_MEMORY_WEIGHTS] : -1;
@@ -53,7 +47,6 @@ static ft_status place_seat(ft_blueprint *b, int s, int64_t bytes[FT_MEMORY_CLAS
         if (seat->pack_visit[i] >= 0)
             bytes[FT_MEMORY_PACKED] += ft_memory_round(seat->packs[i].bytes);
     }
-    return FT_OK;
 }
 
 /* The lists of the plan become those of another one, which dies. */
@@ -104,7 +97,7 @@ ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err)
     int64_t(*bytes)[FT_MEMORY_CLASSES] = ft_arena_array(b->arena, n, sizeof *bytes);
     if (!bytes) return no_memory(err);
     for (int s = 0; s < n; s++) {
-        FT_TRY(place_seat(b, s, bytes[s], err));
+        place_seat(b, s, bytes[s]);
         for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
             bytes[s][c] = ft_place_bytes(bytes[s][c]);
             any = any || bytes[s][c];
@@ -113,25 +106,17 @@ ft_status blueprint_plan_visits(ft_blueprint *b, ft_error *err)
     return any ? plan_visits(b, (const int64_t(*)[FT_MEMORY_CLASSES])bytes, err) : FT_OK;
 }
 
-static void begin_visits(ft_unit *unit)
-{
-    if (!unit) return;
-    unit->visits = true;
-    unit->goes_home = false;
-}
-
 void blueprint_size_visits(ft_blueprint *b)
 {
     for (int s = 0; s < b->seating.n_seats; s++) {
-        const ft_seat_layout *seat = &b->seats[s];
-        ft_unit *weights = seat->units[FT_MEMORY_WEIGHTS], *packed = seat->units[FT_MEMORY_PACKED];
-        for (int i = 0; weights && i < seat->n_params; i++)
-            if (seat->params[i].at >= 0)
-                weights->bytes +=
-                    ft_memory_round(ft_spec_bytes(&b->params[seat->params[i].param].spec));
-        for (int i = 0; packed && i < seat->n_packs; i++)
-            if (seat->pack_visit[i] >= 0) packed->bytes += ft_memory_round(seat->packs[i].bytes);
-        begin_visits(weights);
-        begin_visits(packed);
+        int64_t bytes[FT_MEMORY_CLASSES] = {0};
+        place_seat(b, s, bytes); /* where it is already */
+        for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+            ft_unit *unit = bytes[c] ? b->seats[s].units[c] : NULL;
+            if (!unit) continue;
+            unit->bytes = bytes[c];
+            unit->visits = true;
+            unit->goes_home = false;
+        }
     }
 }

@@ -521,7 +521,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
             if (sp->owned || sp->replica)
                 ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->seats[s].kept_params[i], bytes);
         }
-        FT_TRY(pack_weights(run, s, -1, err));
+        FT_TRY(pack_weights(run, s, -1, ~0U, err));
     }
     FT_TRY(finish_streams(run, err));
     return leads(run) ? ranks_refresh(run, err) : FT_OK;

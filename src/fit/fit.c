@@ -34,16 +34,18 @@ static void measure(const ft_blueprint *b, int s, extent out[FT_MEMORY_CLASSES])
         add(&out[FT_MEMORY_GRADIENTS], ft_spec_bytes(&b->params[param].spec));
     }
     for (int i = 0; i < seat->n_packs && !stay; i++)
-        add(&out[FT_MEMORY_PACKED], seat->packs[i].bytes);
+        add(&out[ft_pack_class(seat, i)], seat->packs[i].bytes);
     int in_flight = seat->n_slots;
     if (!seat->slot_bytes || in_flight > b->cut.micro_batches) return;
     out[FT_MEMORY_ACTIVATIONS] =
         (extent){in_flight * seat->slot_bytes, ft_place_room(seat->slot_bytes)};
 }
 
-static bool is_made(const ft_blueprint *b, int s, int64_t bytes)
+/* Whether it takes less to make copies of one direction than to bring them. */
+static bool is_made(const ft_blueprint *b, int s, const int64_t bytes_of[FT_MEMORY_CLASSES])
 {
     const ft_seat_layout *seat = &b->seats[s];
+    int64_t bytes = bytes_of[FT_MEMORY_PACKED];
     double rate = ft_blueprint_copy_rate(b, seat->device);
     return bytes && b->costs.make_ns[seat->stage] < 1e9 * (double)bytes / rate;
 }
@@ -66,7 +68,7 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
             bytes[s][c] = ft_place_bytes(extents[c].together);
             capacity[b->seats[s].device] += extents[c].apart;
         }
-        makes[s] = fit->makes && is_made(b, s, bytes[s][FT_MEMORY_PACKED]);
+        makes[s] = fit->makes && is_made(b, s, bytes[s]);
     }
     int ahead = fit->least ? 0 : fit->far_ahead ? FT_LOADS_FAR_AHEAD : FT_LOADS_AHEAD;
     *out = (ft_residency){.plan = &b->plan,

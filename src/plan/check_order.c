@@ -17,8 +17,8 @@ typedef struct progress {
     bool exchanges;          /* an edge X->R begins here */
     bool splits;             /* I and G stand for B */
     bool moves;              /* swaps, drops, recomputes or updates at home; else all is here */
-    bool makes;              /* packed copies, which then are lost nowhere */
     bool moved[FT_MEMORY_CLASSES]; /* by some action */
+    bool makes[FT_MEMORY_CLASSES]; /* by an M: then it is lost nowhere */
     bool are_dead;                 /* gradients: an update has used them, no backward came since */
     uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
     uint8_t *micros;               /* residence by local micro-batch; with moves */
@@ -90,15 +90,20 @@ static bool lacks_lent(const checker *c, int device, const ft_action *a)
     return false;
 }
 
+/* Copies that the next M makes: who changes weights leaves those alone that are not there. */
+static bool is_made_later(const progress *s, unsigned class)
+{
+    return s->makes[class] && s->at[class] == AT_NOWHERE;
+}
+
 /* What a U in host memory finds is there, and there alone. */
 static const char *find_home_fault(const progress *s)
 {
     for (unsigned class = 0; class < FT_MEMORY_CLASSES; class ++) {
         bool needed = class == FT_MEMORY_WEIGHTS || class == FT_MEMORY_GRADIENTS ||
                       class == FT_MEMORY_OPTIMIZER ||
-                      (class == FT_MEMORY_PACKED && s->moved[class]);
-        bool later = class == FT_MEMORY_PACKED && s->makes && s->at[class] == AT_NOWHERE;
-        if (needed && !later && s->at[class] != AT_HOST)
+                      (ft_memory_classes[class].is_made && s->moved[class]);
+        if (needed && !is_made_later(s, class) && s->at[class] != AT_HOST)
             return "works in host memory, where not all that it needs has been brought";
     }
     return s->are_dead ? "works in host memory, where the gradients were not saved" : NULL;
@@ -112,10 +117,12 @@ static const char *find_class_fault(const checker *c, int device, const progress
         FT_MEMORY_CLASS_LIST(FT_NEEDS_WORDS)
 #undef FT_NEEDS_WORDS
     };
-    unsigned needs = ft_action_needs(a);
+    bool again = c->plan->recompute[a->stage] || !s->moved[FT_MEMORY_TURNED];
+    unsigned needs = ft_action_needs(a, again), writes = ft_action_writes(a);
     if (ft_action_at_home(a)) return find_home_fault(s);
     for (unsigned class = 0; s->moves && class < FT_MEMORY_CLASSES; class ++) {
         if (!(needs >> class & 1) || on_device(s->at[class])) continue;
+        if (writes >> class & 1 && is_made_later(s, class)) continue;
         if (class != FT_MEMORY_GRADIENTS || !begins_gradients(c, s, a, local)) return words[class];
     }
     if (needs >> FT_MEMORY_WEIGHTS & 1 && lacks_lent(c, device, a))
@@ -169,12 +176,11 @@ static const char *move_activations(progress *s, const ft_action *a, int64_t loc
 static const char *move_class(progress *s, const ft_action *a)
 {
     uint8_t *at = &s->at[a->item];
-    bool packed = a->item == FT_MEMORY_PACKED;
-    if (a->kind == FT_ACT_MAKE && !packed)
-        return "makes what is not made of others: expected packed";
+    if (a->kind == FT_ACT_MAKE && !ft_memory_classes[a->item].is_made)
+        return "makes what is not made of others: expected packed or turned";
     const char *fault = move(at, a->kind);
-    bool lost = *at == AT_NOWHERE && !(a->item == FT_MEMORY_GRADIENTS && s->are_dead) &&
-                !(packed && s->makes);
+    bool lost =
+        *at == AT_NOWHERE && !(a->item == FT_MEMORY_GRADIENTS && s->are_dead) && !s->makes[a->item];
     return !fault && lost ? "drops what is nowhere else" : fault;
 }
 
@@ -192,7 +198,7 @@ static const char *find_move_fault(progress *s, const ft_action *a, int64_t loca
 /* Forwards alone change nothing: their weights come and are dropped. */
 static const char *find_visit_fault(progress *s, const ft_action *a)
 {
-    bool weights = a->item == FT_MEMORY_WEIGHTS || a->item == FT_MEMORY_PACKED;
+    bool weights = a->item == FT_MEMORY_WEIGHTS || ft_memory_classes[a->item].is_made;
     if (!weights || a->kind == FT_ACT_SWAP_OUT || a->kind == FT_ACT_MAKE)
         return "is neither a load nor a drop of weights, in a plan of forwards alone";
     return move_class(s, a);
@@ -328,7 +334,8 @@ static void apply(progress *s, const ft_action *a)
     }
     unsigned writes = ft_action_writes(a);
     for (int class = 0; s->moves && class < FT_MEMORY_CLASSES; class ++)
-        if (writes >> class & 1) s->at[class] = AT_DEVICE; /* the host's is old */
+        if (writes >> class & 1 && !is_made_later(s, (unsigned)class))
+            s->at[class] = AT_DEVICE; /* the host's is old */
     if (a->kind == FT_ACT_UPDATE)
         s->are_dead = true;
     else if (writes >> FT_MEMORY_GRADIENTS & 1)
@@ -496,7 +503,7 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
             ft_action_at_home(a))
             s->moves = true;
         if (a->kind == FT_ACT_ATTENUATE) s->attenuates = true;
-        if (a->kind == FT_ACT_MAKE) s->makes = true;
+        if (a->kind == FT_ACT_MAKE) s->makes[a->item] = true;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS) look_at_move(c, s, a);
         if (ft_action_at_home(a) && !s->moved[FT_MEMORY_OPTIMIZER]) { /* it never leaves it */
             s->moved[FT_MEMORY_OPTIMIZER] = true;

@@ -29,7 +29,8 @@ enum {
     WEIGHTS = 1 << FT_MEMORY_WEIGHTS,
     GRADIENTS = 1 << FT_MEMORY_GRADIENTS,
     OPTIMIZER = 1 << FT_MEMORY_OPTIMIZER,
-    PACKED = 1 << FT_MEMORY_PACKED
+    PACKED = 1 << FT_MEMORY_PACKED,
+    TURNED = 1 << FT_MEMORY_TURNED
 };
 
 bool ft_action_at_home(const ft_action *a)
@@ -52,23 +53,24 @@ bool ft_tasks_go_back(const ft_tasks *tasks, int stage)
     return tasks->forward && tasks->forward[stage] == tasks->backward[stage];
 }
 
-unsigned ft_action_needs(const ft_action *a)
+unsigned ft_action_needs(const ft_action *a, bool again)
 {
     static const unsigned needs[FT_ACT_COUNT] = {
         [FT_ACT_FORWARD] = WEIGHTS | PACKED,
-        [FT_ACT_BACKWARD] = WEIGHTS | PACKED | GRADIENTS,
+        [FT_ACT_BACKWARD] = WEIGHTS | TURNED | GRADIENTS,
         [FT_ACT_REDUCE] = GRADIENTS,
-        [FT_ACT_UPDATE] = WEIGHTS | PACKED | GRADIENTS | OPTIMIZER,
-        [FT_ACT_ADOPT] = WEIGHTS | PACKED,
-        [FT_ACT_BACKWARD_INPUT] = WEIGHTS | PACKED,
-        [FT_ACT_BACKWARD_WEIGHT] = WEIGHTS | PACKED | GRADIENTS,
+        [FT_ACT_UPDATE] = WEIGHTS | PACKED | TURNED | GRADIENTS | OPTIMIZER,
+        [FT_ACT_ADOPT] = WEIGHTS | PACKED | TURNED,
+        [FT_ACT_BACKWARD_INPUT] = WEIGHTS | TURNED,
+        [FT_ACT_BACKWARD_WEIGHT] = WEIGHTS | TURNED | GRADIENTS,
         [FT_ACT_RECOMPUTE] = WEIGHTS | PACKED,
         [FT_ACT_PREDICT] = WEIGHTS | OPTIMIZER,
         [FT_ACT_ATTENUATE] = WEIGHTS | OPTIMIZER | GRADIENTS,
         [FT_ACT_EXCHANGE] = GRADIENTS,
         [FT_ACT_MAKE] = WEIGHTS,
     };
-    return ft_action_at_home(a) ? 0 : needs[a->kind];
+    unsigned more = again && needs[a->kind] & TURNED ? PACKED : 0;
+    return ft_action_at_home(a) ? 0 : needs[a->kind] | more;
 }
 
 unsigned ft_action_writes(const ft_action *a)
@@ -77,11 +79,11 @@ unsigned ft_action_writes(const ft_action *a)
         [FT_ACT_BACKWARD] = GRADIENTS,
         [FT_ACT_BACKWARD_WEIGHT] = GRADIENTS,
         [FT_ACT_REDUCE] = GRADIENTS,
-        [FT_ACT_UPDATE] = WEIGHTS | PACKED | OPTIMIZER,
-        [FT_ACT_ADOPT] = WEIGHTS | PACKED,
+        [FT_ACT_UPDATE] = WEIGHTS | PACKED | TURNED | OPTIMIZER,
+        [FT_ACT_ADOPT] = WEIGHTS | PACKED | TURNED,
         [FT_ACT_ATTENUATE] = GRADIENTS,
-        [FT_ACT_MAKE] = PACKED,
     };
+    if (a->kind == FT_ACT_MAKE) return 1U << a->item;
     return ft_action_at_home(a) ? 0 : writes[a->kind];
 }
 

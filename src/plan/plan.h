@@ -141,8 +141,9 @@ typedef struct ft_action {
 } ft_action;
 
 /* Classes of memory of its stage that it needs on the device, and those that it changes there; as
- * bits. */
-unsigned ft_action_needs(const ft_action *action);
+ * bits. again: backwards read packed copies of forwards too, as they run these again, or as the
+ * stage moves no turned ones. */
+unsigned ft_action_needs(const ft_action *action, bool again);
 unsigned ft_action_writes(const ft_action *action);
 /* Of a U: it works in host memory, where all that it needs is, and nowhere else. */
 bool ft_action_at_home(const ft_action *action);

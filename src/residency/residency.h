@@ -38,8 +38,8 @@ typedef struct ft_residency {
     bool updates_at_home; /* a stage's weights and gradients leave for its updates, which work in
                              host memory, where the optimizer's state stays; of stages whose
                              weights and gradients move */
-    const bool *makes;    /* by replica: packed copies that move are made of the weights where they
-                             are needed, and never saved or loaded; NULL: none are */
+    const bool *makes;    /* by replica: packed and turned copies that move are made of the weights
+                             where they are needed, and never saved or loaded; NULL: none are */
 } ft_residency;
 
 /* What is copied in the leg, by class; buffers: what passes through host memory. */

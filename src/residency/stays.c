@@ -81,7 +81,7 @@ static ft_status make_items(planner *p, int64_t *all, ft_error *err)
         int s = i / FT_MEMORY_CLASSES, c = i % FT_MEMORY_CLASSES;
         bool here = p->seat[s] >= 0 && c != FT_MEMORY_ACTIVATIONS;
         bool dead = c == FT_MEMORY_GRADIENTS && !p->q->writes_back;
-        bool made = here && c == FT_MEMORY_PACKED && p->q->makes && p->q->makes[p->seat[s]];
+        bool made = here && ft_memory_classes[c].is_made && p->q->makes && p->q->makes[p->seat[s]];
         if (c == FT_MEMORY_OPTIMIZER && p->at_home[s]) here = false;
         p->items[i] = (item){s, c, here ? bytes_of(p, s)[c] : 0, -1, -1, false, dead, made};
         *all += p->items[i].bytes;
@@ -126,17 +126,24 @@ ft_status residency_begin(planner *p, int64_t *all, ft_error *err)
 
 /* -- uses -------------------------------------------------------------------------------------- */
 
+/* Whether the action changes what the item is made of: it is made again where it is needed next. */
+static bool makes_old(const ft_action *a, const item *i)
+{
+    return i->is_made && ft_action_writes(a) >> i->class & 1;
+}
+
 /* Items that the action needs, into out; returns how many. */
 static int needs_of(const planner *p, const ft_action *a, int *out)
 {
-    unsigned needs = ft_action_needs(a);
+    const item *own = &p->items[a->stage * FT_MEMORY_CLASSES];
+    bool again = p->plan->recompute[a->stage] || !own[FT_MEMORY_TURNED].bytes;
+    unsigned needs = ft_action_needs(a, again);
     int n = 0;
     for (int c = 0; c < FT_MEMORY_CLASSES; c++)
-        if (needs >> c & 1 && p->items[a->stage * FT_MEMORY_CLASSES + c].bytes)
+        if (needs >> c & 1 && own[c].bytes && !makes_old(a, &own[c]))
             out[n++] = a->stage * FT_MEMORY_CLASSES + c;
     if (activations_of(p, a, &out[n])) n++;
-    bool made = p->items[a->stage * FT_MEMORY_CLASSES + FT_MEMORY_PACKED].is_made;
-    if (!(needs >> FT_MEMORY_WEIGHTS & 1) || (a->kind == FT_ACT_UPDATE && !made)) return n;
+    if (!(needs >> FT_MEMORY_WEIGHTS & 1) || a->kind == FT_ACT_UPDATE) return n;
     for (int i = p->owners.first[a->stage]; i < p->owners.first[a->stage + 1]; i++) {
         int owner = p->owners.stages[i], weights = owner * FT_MEMORY_CLASSES + FT_MEMORY_WEIGHTS;
         if (owner != a->stage && p->items[weights].bytes) out[n++] = weights; /* of this device */
@@ -352,12 +359,13 @@ static void change(planner *p, const ft_action *a)
     if (p->q->writes_back) gradients->is_dead = false;
 }
 
-/* Before an update that works in host memory, what is on the device leaves it. */
+/* Before an update that works in host memory, what is on the device leaves it; before any, what is
+ * made of weights. */
 static void send_home(planner *p, const ft_action *a)
 {
-    for (int c = 0; c < FT_MEMORY_CLASSES && ft_action_at_home(a); c++) {
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
         item *i = &p->items[a->stage * FT_MEMORY_CLASSES + c];
-        if (i->stay >= 0) close_stay(p, i);
+        if (i->stay >= 0 && (ft_action_at_home(a) || makes_old(a, i))) close_stay(p, i);
     }
 }
 

@@ -91,7 +91,9 @@ bool simulation_is_moving(const simulation *s, int device, const ft_action *a, c
     int seat = simulation_seat(s, m);
     bool makes = m->kind == FT_ACT_MAKE, drops = is_of_class(m) && !makes;
     const int *coming = &s->coming[seat * FT_MEMORY_CLASSES];
-    unsigned needs = drops ? 1U << m->item : ft_action_needs(a);
+    const int64_t(*bytes)[FT_MEMORY_CLASSES] = s->options->swap_bytes;
+    bool again = s->plan->recompute[m->stage] || !bytes || !bytes[seat][FT_MEMORY_TURNED];
+    unsigned needs = drops ? 1U << m->item : ft_action_needs(a, again);
     for (int c = 0; c < FT_MEMORY_CLASSES; c++)
         if (c != FT_MEMORY_ACTIVATIONS && needs >> c & 1 && coming[c]) return true;
     bool of_micro =

@@ -60,10 +60,11 @@ static void visit_seat(const walk *w, int s)
         guard.name = p->name;
         visit_tensor(w, guard, seat->term_at[i], ft_spec_bytes(&p->spec));
     }
-    guard.class = FT_MEMORY_PACKED;
-    for (int i = 0; i < seat->n_packs && !b->trains && !seat->units[FT_MEMORY_PACKED]; i++) {
+    for (int i = 0; i < seat->n_packs && !b->trains; i++) {
+        guard.class = ft_pack_class(seat, i);
         guard.name = b->params[seat->packs[i].param].name;
-        visit_tensor(w, guard, seat->pack_at[i], seat->packs[i].bytes);
+        if (!seat->units[guard.class])
+            visit_tensor(w, guard, seat->pack_at[i], seat->packs[i].bytes);
     }
     guard.name = NULL;
     guard.class = FT_MEMORY_ACTIVATIONS;

@@ -291,5 +291,7 @@ ft_status unit_comes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_goes(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_is_dropped(worker *w, const ft_action *action, ft_error *err);
 ft_status unit_begins(worker *w, const ft_action *action, ft_error *err);
+/* Classes, as bits, without those that a later M makes: whose copies change with weights now. */
+unsigned packed_here(const ft_run *run, int seat);
 
 #endif

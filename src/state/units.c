@@ -119,7 +119,10 @@ static void point_at(ft_run *run, const unit_state *u, char *base)
                     base + b->params[seat->params[i].param].state_at;
         break;
     case FT_MEMORY_PACKED:
-        for (int i = 0; i < seat->n_packs; i++) run->seats[s].packed[i] = base + seat->pack_at[i];
+    case FT_MEMORY_TURNED:
+        for (int i = 0; i < seat->n_packs; i++)
+            if (ft_pack_class(seat, i) == u->unit->class)
+                run->seats[s].packed[i] = base + seat->pack_at[i];
         break;
     default: break;
     }
@@ -412,7 +415,8 @@ ft_status units_wait(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
-    unsigned needs = ft_action_needs(a);
+    bool again = b->plan.recompute[seat->stage] || !seat->units[FT_MEMORY_TURNED];
+    unsigned needs = ft_action_needs(a, again);
     if (!w->run->units) return FT_OK;
     if (ft_action_at_home(a)) return settle_home(w, a, err);
     FT_TRY(begin_gradients(w, a, err));
@@ -430,6 +434,16 @@ ft_status units_wait(worker *w, const ft_action *a, ft_error *err)
         if (u) FT_TRY(settle(w, u, err));
     }
     return FT_OK;
+}
+
+unsigned packed_here(const ft_run *run, int s)
+{
+    unsigned classes = ~0U;
+    for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
+        const unit_state *u = unit_at(run, s, c);
+        if (u && u->unit->is_made && !u->is_there) classes &= ~(1U << c);
+    }
+    return classes;
 }
 
 /* -- around a leg ------------------------------------------------------------------------------ */

@@ -126,8 +126,9 @@ local function budget_of(plan)
    for d, row in ipairs(plan.memory) do
       others[d] = row.activations + row.workspace + row.buffers
       weights = weights + row.weights
-      fixed = fixed + row.weights + row.packed
+      fixed = fixed + row.weights + row.packed + row.turned
       kept = kept + row.weights + row.gradients + row.optimizer + row.versions + row.packed
+         + row.turned
    end
    local trained, all = groups.count(plan.graphs[1])
    if trained == all then return { factor = kept / weights, others = others } end
