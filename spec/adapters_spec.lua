@@ -176,7 +176,7 @@ describe("a model with adapters", function()
          local o = options("bert", { steps = 1, dropout = 0, lora_dropout = 0, lora_alpha = alpha })
          o.plant = function(params)
             for key, tensor in pairs(params) do
-               if key:find("lora_B", 1, true) then tensor:fill_uniform(5, factor) end
+               if key:find("lora_B", 1, true) then tensor:draw("uniform", factor, 5) end
             end
          end
          return pipeline.train(o).losses[1]
@@ -190,7 +190,7 @@ describe("a model with adapters", function()
          local o = options("t5", { steps = 1, dropout = 0, lora_dropout = rate })
          o.plant = function(params)
             for key, tensor in pairs(params) do
-               if adapters.is(key) then tensor:fill_uniform(3, 0.5) end
+               if adapters.is(key) then tensor:draw("uniform", 0.5, 3) end
             end
          end
          local run = pipeline.train(o)

@@ -21,7 +21,7 @@ local function save_random(dir)
    local program = family.training(family.config(CONFIG),
       { batch = 1, source = 4, target = 4, dropout = 0, grads = false })
    for _, param in ipairs(program:params()) do
-      params[param.name] = core.tensor.zeros(param.dims):fill_normal(#param.name, 0.3)
+      params[param.name] = core.tensor.zeros(param.dims):draw("normal", 0.3, #param.name)
    end
    checkpoint.save(dir, { config = CONFIG, tensors = params })
 end

@@ -338,7 +338,7 @@ describe("saving a checkpoint", function()
    it("loads back to the bit", function()
       files.in_directory(function(dir)
          local saved = { w = core.tensor.zeros({ 300, 7 }) }
-         saved.w:fill_normal(3, 1)
+         saved.w:draw("normal", 1, 3)
          checkpoint.save(dir .. "/out/hf", { config = { model_type = "x" }, tensors = saved })
          local ckpt = checkpoint.open(dir .. "/out/hf/")
          local loaded = load(ckpt, { { name = "w", dims = { 300, 7 } } })

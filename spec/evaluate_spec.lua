@@ -157,7 +157,7 @@ describe("evaluation", function()
    it("answers what decoding one token at a time answers", function()
       local run = start { devices = "cpu:3", eval_batches = 3, tied = false }
       -- Small next to what the blocks add, so that a token is not followed by itself.
-      run.params["shared.weight"]:fill_normal(3, 0.05, 1)
+      run.params["shared.weight"]:draw("normal", 0.05, 3, 1)
       run.engine:refresh()
       local _, answers = loss_of(run, dataset)
       local o, different, longest = run.plan.options, {}, 0

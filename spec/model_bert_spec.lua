@@ -22,7 +22,7 @@ end
 local function random_params(graph)
    local params = {}
    for i, param in ipairs(graph:params()) do
-      local tensor = core.tensor.zeros(param.dims):fill_normal(5, 0.3, i)
+      local tensor = core.tensor.zeros(param.dims):draw("normal", 0.3, 5, i)
       if param.name:find("LayerNorm.weight", 1, true) then
          for d = 1, param.dims[1] do tensor:set(d, tensor:get(d) + 1) end
       end

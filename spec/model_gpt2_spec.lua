@@ -20,7 +20,7 @@ end
 local function random_params(graph)
    local list, numbers = {}, {}
    for i, param in ipairs(graph:params()) do
-      list[i] = core.tensor.zeros(param.dims):fill_normal(5, 0.3, i)
+      list[i] = core.tensor.zeros(param.dims):draw("normal", 0.3, 5, i)
       numbers[param.name] = list[i]:totable()
    end
    return list, numbers

@@ -357,7 +357,7 @@ describe("greedy decoding with a cache", function()
          end
          model:initialize(params, 3)
          -- Small next to what the blocks add, so that a token is not followed by itself.
-         params["shared.weight"]:fill_normal(3, 0.05, 1)
+         params["shared.weight"]:draw("normal", 0.05, 3, 1)
          local ids, mask = inputs()
          for _, threads in ipairs { 1, 2 } do
             local decoder = decode.greedy(model, params,
@@ -433,7 +433,7 @@ end)
 local function moved(graph, batch)
    local params, inputs, names = {}, {}, {}
    for i, param in ipairs(graph:params()) do
-      params[i] = core.tensor.zeros(param.dims):fill_normal(7, 0.4, i)
+      params[i] = core.tensor.zeros(param.dims):draw("normal", 0.4, 7, i)
    end
    for i, input in ipairs(graph:inputs()) do inputs[i] = batch[input.name] end
    local program = core.program.new(graph, { grads = true })

@@ -40,7 +40,7 @@ local function with_model(raw, size, body)
       local config, params = family.config(raw), {}
       size.dropout, size.grads = 0, false
       for _, param in ipairs(family.training(config, size):params()) do
-         params[param.name] = core.tensor.zeros(param.dims):fill_normal(#param.name, 0.3)
+         params[param.name] = core.tensor.zeros(param.dims):draw("normal", 0.3, #param.name)
       end
       checkpoint.save(dir .. "/m", { config = raw, tensors = params })
       local model = models.open { model = dir .. "/m" }

@@ -190,14 +190,8 @@ describe("a run of several processes", function()
          for i in ipairs(params) do run:draw(i, laws[i % 3 + 1], 0.25 / i, 7, i) end
          run:refresh()
          local drawn = mb()
-         local fill = {
-            constant = function(t, scale) return t:fill(scale) end,
-            normal = function(t, scale, i) return t:fill_normal(7, scale, i) end,
-            uniform = function(t, scale, i) return t:fill_uniform(7, scale, i) end,
-         }
          for i, param in ipairs(params) do
-            local law = laws[i % 3 + 1]
-            local other = fill[law](core.tensor.zeros(param.dims), 0.25 / i, i)
+            local other = core.tensor.zeros(param.dims):draw(laws[i % 3 + 1], 0.25 / i, 7, i)
             different = different + (run:param(i):equals(other) and 0 or 1)
          end
          io.stderr:write("taken ", drawn - before, " ", mb() - drawn, "\n")

@@ -40,6 +40,21 @@ describe("tensor", function()
       assert.near(0, a:mean(), 0.5)
    end)
 
+   it("draws numbers by law, the same for a seed and a stream", function()
+      local function drawn(...) return tensor.zeros({ 4000 }):draw(...) end
+      local normal, even = drawn("normal", 2, 5, 1), drawn("uniform", 2, 5, 1):stats()
+      assert.is_true(drawn("constant", 3, 5) == tensor.full({ 4000 }, 3))
+      assert.near(2, normal:stats().deviation, 0.1)
+      assert.is_true(even.min < -1.9 and even.min >= -2 and even.max > 1.9 and even.max < 2)
+      assert.is_true(normal == drawn("normal", 2, 5, 1))
+      for _, other in ipairs { { 2, 5, 2 }, { 2, 6, 1 }, { 1, 5, 1 }, { 2, 5 } } do
+         assert.is_false(normal == drawn("normal", unpack(other)))
+      end
+      assert.is_true(drawn("uniform") == drawn("uniform", 1, 0, 0))
+      assert.fails_with(function() drawn("levy") end, "'levy'.*constant, normal, uniform")
+      assert.fails_with(function() tensor.zeros({ 2 }, "i32"):draw("normal") end, "floating dtype")
+   end)
+
    it("counts from 1, and backwards from -1", function()
       local t = tensor { { 1, 2 }, { 3, 4 } }
       assert.equal(2, t[1][2])

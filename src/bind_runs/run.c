@@ -4,7 +4,6 @@
  * the last of them goes, so that no Lua value can dangle. */
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "bind_runs/internal.h"
@@ -149,31 +148,21 @@ static int run_read(lua_State *L)
     return script_run_read(L, check_run(L, 1)->run);
 }
 
-static ft_law check_law(lua_State *L, int i)
-{
-    const char *name = script_check_string(L, i);
-    int law = 0;
-    while (law < FT_N_LAWS && strcmp(ft_law_name((ft_law)law), name) != 0) law++;
-    if (law == FT_N_LAWS) script_arg_error(L, i, "no law of numbers is called '%s'", name);
-    return (ft_law)law;
-}
-
 /*** Fills a parameter with numbers that are drawn; a refresh is to follow. The processes that have
  * it draw it themselves.
  * @function run:draw
  * @tparam int number in the graph's order of parameters
- * @tparam string law constant, normal, uniform
- * @tparam number scale the constant, the standard deviation, or the bound on both sides of 0
- * @tparam int seed
- * @tparam int stream those of one seed are independent */
+ * @tparam string law this, and what follows, as of tensor:draw
+ * @tparam[opt=1] number scale
+ * @tparam[opt=0] int seed
+ * @tparam[opt=0] int stream */
 static int run_draw(lua_State *L)
 {
     ft_run *run = check_run(L, 1)->run;
     ft_error err;
     int param = (int)script_check_index(L, 2, ft_run_n_params(run), "parameter");
-    ft_draw draw = {check_law(L, 3), script_check_number(L, 4), 0};
-    uint64_t seed = (uint64_t)script_check_int(L, 5, 0, INT64_C(1) << 53);
-    draw.stream = (uint64_t)script_check_int(L, 6, 0, INT64_C(1) << 53);
+    uint64_t seed;
+    ft_draw draw = script_check_draw(L, 3, &seed);
     if (ft_run_draw(run, param, &draw, seed, &err) != FT_OK) return script_raise(L, &err);
     lua_settop(L, 1);
     return 1;

@@ -270,32 +270,19 @@ static int tensor_totable(lua_State *L)
     return 1;
 }
 
-/* What t:fill_normal and t:fill_uniform do: numbers of the law, times the scale. */
-static int fill_random(lua_State *L, ft_law law)
+/* t:draw(law, scale, seed, stream): fills with numbers of a law: "constant", all of them the scale
+ * (1); "normal", of mean 0 and that standard deviation; "uniform", equally likely from -scale to
+ * scale. Streams (0) of one seed (0) are independent. */
+static int tensor_draw(lua_State *L)
 {
     const ft_view *view = script_check_view(L, 1);
     if (!ft_dtype_is_float(view->dtype))
         return script_arg_error(L, 1, "expected a tensor of a floating dtype");
-    uint64_t seed = (uint64_t)script_check_int(L, 2, 0, INT64_C(1) << 53);
-    ft_draw draw = {law, lua_isnoneornil(L, 3) ? 1 : script_check_number(L, 3), 0};
-    draw.stream = (uint64_t)script_arg_int(L, 4, 0, 0, INT64_C(1) << 53);
+    uint64_t seed;
+    ft_draw draw = script_check_draw(L, 2, &seed);
     ft_view_draw(view, &draw, seed);
     lua_settop(L, 1);
     return 1;
-}
-
-/* t:fill_normal(seed, deviation, stream): fills with normal numbers of mean 0 and this standard
- * deviation (1); streams (0) of one seed are independent. */
-static int tensor_fill_normal(lua_State *L)
-{
-    return fill_random(L, FT_LAW_NORMAL);
-}
-
-/* t:fill_uniform(seed, bound, stream): fills with numbers that are equally likely from -bound to
- * bound (1); streams (0) of one seed are independent. */
-static int tensor_fill_uniform(lua_State *L)
-{
-    return fill_random(L, FT_LAW_UNIFORM);
 }
 
 /* t:fill_range(start, step): fills with start, start + step, ... in row-major order. */
@@ -514,31 +501,18 @@ static int tensor_address(lua_State *L)
 int script_bind_tensor(lua_State *L)
 {
     static const luaL_Reg methods[] = {
-        {"free", tensor_free},
-        {"get", tensor_get},
-        {"set", tensor_set},
-        {"fill", tensor_fill},
-        {"fill_normal", tensor_fill_normal},
-        {"fill_uniform", tensor_fill_uniform},
-        {"fill_range", tensor_fill_range},
-        {"totable", tensor_totable},
-        {"narrow", tensor_narrow},
-        {"select", tensor_select},
-        {"transpose", tensor_transpose},
-        {"view", tensor_view},
-        {"to", tensor_to},
-        {"copy", tensor_to},
-        {"copy_from", tensor_copy_from},
-        {"dtype", tensor_dtype},
-        {"shape", tensor_shape},
-        {"count", tensor_count},
-        {"is_contiguous", tensor_contiguous},
-        {"equals", tensor_equal},
-        {"stats", tensor_stats},
-        {"text", tensor_text},
-        {"is_finite", tensor_is_finite},
-        {"address", tensor_address},
-        {NULL, NULL},
+        {"free", tensor_free},       {"get", tensor_get},
+        {"set", tensor_set},         {"fill", tensor_fill},
+        {"draw", tensor_draw},       {"fill_range", tensor_fill_range},
+        {"totable", tensor_totable}, {"narrow", tensor_narrow},
+        {"select", tensor_select},   {"transpose", tensor_transpose},
+        {"view", tensor_view},       {"to", tensor_to},
+        {"copy", tensor_to},         {"copy_from", tensor_copy_from},
+        {"dtype", tensor_dtype},     {"shape", tensor_shape},
+        {"count", tensor_count},     {"is_contiguous", tensor_contiguous},
+        {"equals", tensor_equal},    {"stats", tensor_stats},
+        {"text", tensor_text},       {"is_finite", tensor_is_finite},
+        {"address", tensor_address}, {NULL, NULL},
     };
     static const luaL_Reg meta[] = {
         {"__gc", tensor_free},  {"__tostring", tensor_tostring}, {"__len", tensor_length},

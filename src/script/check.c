@@ -74,7 +74,15 @@ int script_check_axis(lua_State *L, int i, int n_dims)
     return (int)script_check_index(L, i, n_dims, "axis");
 }
 
-/* -- dtypes, shapes --------------------------------------------------------------------------- */
+/* -- dtypes, shapes, laws
+ * --------------------------------------------------------------------------- */
+
+/* One more of the names that an argument may be; the list has room for all. */
+static void add_name(char *list, const char *name)
+{
+    strcat(list, *list ? ", " : "");
+    strcat(list, name);
+}
 
 ft_dtype script_check_dtype(lua_State *L, int i)
 {
@@ -82,10 +90,7 @@ ft_dtype script_check_dtype(lua_State *L, int i)
     ft_dtype dtype = FT_F32;
     if (ft_dtype_find(name, &dtype)) return dtype;
     char list[128] = "";
-    for (int d = 0; d < FT_DTYPE_COUNT; d++) {
-        strcat(list, d ? ", " : "");
-        strcat(list, ft_dtype_name((ft_dtype)d));
-    }
+    for (int d = 0; d < FT_DTYPE_COUNT; d++) add_name(list, ft_dtype_name((ft_dtype)d));
     script_arg_error(L, i, "no dtype is called '%.40s', expected one of: %s", name, list);
     return dtype;
 }
@@ -120,6 +125,26 @@ void script_push_shape(lua_State *L, const ft_shape *shape)
         lua_pushnumber(L, (double)shape->dims[d]);
         lua_rawseti(L, -2, d + 1);
     }
+}
+
+static ft_law check_law(lua_State *L, int i)
+{
+    const char *name = script_check_string(L, i);
+    ft_law law = FT_LAW_CONSTANT;
+    if (ft_law_find(name, &law)) return law;
+    char list[128] = "";
+    for (int k = 0; k < FT_N_LAWS; k++) add_name(list, ft_law_name((ft_law)k));
+    script_arg_error(L, i, "no law of numbers is called '%.40s', expected one of: %s", name, list);
+    return law;
+}
+
+ft_draw script_check_draw(lua_State *L, int i, uint64_t *seed)
+{
+    ft_draw draw = {.law = check_law(L, i)};
+    draw.scale = lua_isnoneornil(L, i + 1) ? 1 : script_check_number(L, i + 1);
+    *seed = (uint64_t)script_arg_int(L, i + 2, 0, 0, INT64_C(1) << 53);
+    draw.stream = (uint64_t)script_arg_int(L, i + 3, 0, 0, INT64_C(1) << 53);
+    return draw;
 }
 
 void script_set_number(lua_State *L, const char *key, double value)

@@ -129,6 +129,9 @@ ft_dtype script_arg_dtype(lua_State *L, int i, ft_dtype preset);
 /* A table of dimensions, { 2, 3 }. */
 ft_shape script_check_shape(lua_State *L, int i);
 void script_push_shape(lua_State *L, const ft_shape *shape);
+/* How numbers are drawn, from four arguments: a law by name, a scale (1), a seed (0), a stream (0).
+ */
+ft_draw script_check_draw(lua_State *L, int i, uint64_t *seed);
 
 /* Sets a number in the table at the top. */
 void script_set_number(lua_State *L, const char *key, double value);

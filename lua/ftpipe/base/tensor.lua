@@ -62,7 +62,7 @@ end
 
 --- Standard normal numbers, the same for the same seed.
 function M.randn(dims, seed)
-   return M.zeros(dims, "f32"):fill_normal(seed or 0)
+   return M.zeros(dims, "f32"):draw("normal", 1, seed or 0)
 end
 
 --- arange(n): 0 to n-1. arange(first, last [, step]): both ends included when they fit.

@@ -200,16 +200,9 @@ local function initial(model, name, dims)
    return "constant", scale or 1
 end
 
--- By law: what fills a tensor.
-local FILL = {
-   constant = function(tensor, _, scale) tensor:fill(scale) end,
-   normal = function(tensor, seed, scale, stream) tensor:fill_normal(seed, scale, stream) end,
-   uniform = function(tensor, seed, scale, stream) tensor:fill_uniform(seed, scale, stream) end,
-}
-
 local function fill_tensor(model, name, tensor, seed)
    local law, scale = initial(model, name, tensor:shape())
-   FILL[law](tensor, seed, scale, name_stream(name))
+   tensor:draw(law, scale, seed, name_stream(name))
 end
 
 --- Fills parameters with initial values, which depend on the seed and the name alone.
