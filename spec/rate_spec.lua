@@ -2,7 +2,7 @@ local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
-local rates = require("ftpipe.plan.rate")
+local rates = require("ftpipe.trained.rate")
 local schedules = require("ftpipe.schedule")
 
 local function rate(schedule, flags)

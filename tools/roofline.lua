@@ -13,7 +13,7 @@
 local core = require("ftpipe.core")
 local models = require("ftpipe.model")
 local plans = require("ftpipe.plan")
-local precision = require("ftpipe.plan.precision")
+local precision = require("ftpipe.trained.precision")
 
 local CARDS = { "2080ti", "3090", "a100", "h100", "h200" }
 -- Name, model, samples of a micro-batch, micro-batches, source, target, optimizer and its bytes for

@@ -177,7 +177,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- What is trained.
 
---- Groups that stand before those of a user (ftpipe.plan.groups): adapters are trained, and the
+--- Groups that stand before those of a user (ftpipe.trained.groups): adapters are trained, and the
 -- family's new heads, everything else is frozen. None of a model without adapters.
 function M.groups(model)
    if not model.lora then return {} end

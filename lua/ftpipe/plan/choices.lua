@@ -4,7 +4,7 @@
 local core = require("ftpipe.core")
 local late = require("ftpipe.schedule.late")
 local placement = require("ftpipe.placement")
-local precision = require("ftpipe.plan.precision")
+local precision = require("ftpipe.trained.precision")
 local schedules = require("ftpipe.schedule")
 local swaps = require("ftpipe.plan.swaps")
 

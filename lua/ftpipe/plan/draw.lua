@@ -4,7 +4,7 @@ local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local evaluation = require("ftpipe.plan.evaluation")
-local groups = require("ftpipe.plan.groups")
+local groups = require("ftpipe.trained.groups")
 local packs = require("ftpipe.schedule.packs")
 local partitions = require("ftpipe.plan.partition")
 

@@ -3,7 +3,7 @@
 
 local copy = require("ftpipe.base.copy")
 local draw = require("ftpipe.plan.draw")
-local groups = require("ftpipe.plan.groups")
+local groups = require("ftpipe.trained.groups")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
@@ -213,9 +213,10 @@ local function place(plan)
    return best
 end
 
--- Batches of a simulation by which rules of recomputing are compared; of one by which plans are.
-local TRIED = 4
-M.COMPARED = 8
+local TRIED = 4 -- batches of a simulation by which rules of recomputing are compared
+
+--- Batches of a simulation by which plans are compared, or told.
+function M.compared(plan) return math.min(plan.options.batches, 8) end
 
 local function nanoseconds(plan)
    return plan.blueprint:simulate(math.min(plan.options.batches, TRIED)).end_ns
@@ -265,7 +266,7 @@ end
 function M.better(a, b)
    local x, y = M.worst_over(a), M.worst_over(b)
    if x > 0 or y > 0 then return y < x and b or a end
-   local batches = math.min(a.options.batches, M.COMPARED)
+   local batches = M.compared(a)
    return b.blueprint:simulate(batches).end_ns < a.blueprint:simulate(batches).end_ns and b or a
 end
 

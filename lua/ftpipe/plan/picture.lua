@@ -4,6 +4,7 @@ local bars = require("ftpipe.page.bars")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local describe = require("ftpipe.plan.describe")
+local fit = require("ftpipe.plan.fit")
 local timeline = require("ftpipe.schedule.timeline")
 local units = require("ftpipe.base.units")
 
@@ -46,7 +47,7 @@ function M.data(plan)
          backward_ns = stage.backward_ns, in_flight = stage.in_flight,
          devices = core.json.array(copy(stage.devices)) }
    end
-   local predicted = plan:simulate(math.min(o.batches, 8))
+   local predicted = plan:simulate(fit.compared(plan))
    return {
       schedule = o.schedule, partition = plan.partition.name, batch = o.batch,
       micro_batches = o.micro_batches, devices = core.json.array(devices),

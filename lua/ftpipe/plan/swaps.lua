@@ -141,7 +141,7 @@ end
 
 --- Whether a device of a plan waits for copies.
 local function waits(plan)
-   local batches = math.min(plan.options.batches, fit.COMPARED)
+   local batches = fit.compared(plan)
    local played = plan.blueprint:simulate(batches)
    for d in ipairs(plan.devices) do
       local cost = M.cost(plan, d, played, batches)
@@ -155,7 +155,7 @@ end
 local function steadier(a, b)
    local x, y = fit.worst_over(a), fit.worst_over(b)
    if x > 0 or y > 0 then return y < x and b or a end
-   local batches = math.min(a.options.batches, fit.COMPARED)
+   local batches = fit.compared(a)
    local function ns(plan)
       local all = plan.blueprint:simulate(batches).end_ns
       return batches == 1 and all or all - plan.blueprint:simulate(1).end_ns
@@ -242,7 +242,7 @@ end
 -- @tparam plan plan
 -- @tparam number rate of the directory, bytes per second; 0: there is none
 function M.slow_disk(plan, rate)
-   local bytes, batches = disk_bytes(plan), math.min(plan.options.batches, fit.COMPARED)
+   local bytes, batches = disk_bytes(plan), fit.compared(plan)
    local rest = plan:simulate(batches).seconds / batches
    if rate == 0 or bytes / rate <= rest then return nil end
    return ("%s: written at %s/s when it was tried; a step reads and writes %s there, which takes "

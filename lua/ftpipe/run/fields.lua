@@ -15,7 +15,7 @@ M.rows = {
    { "out", "string", "run/init", "path of the run directory" },
    { "directory", "table", "run/init", "it, open (store/directory.lua)" },
    { "threaded", "boolean", "run/init", "false: a replay on one thread" },
-   { "rate", "table", "run/init", "the learning rate over the steps (plan/rate.lua)" },
+   { "rate", "table", "run/init", "the learning rate over the steps (trained/rate.lua)" },
    { "scaling", "table", "run/init store/state", "of losses in f16 (base/scaling.lua)" },
    { "engine", "userdata", "run/init", "the engine's run" },
    { "inputs", "table", "run/init", "of the graphs, in their order" },

@@ -1,0 +1,114 @@
+--- Which plan is drawn: of several cuts the fastest that fits, or the one that is given.
+
+local arrange = require("ftpipe.plan.arrange")
+local clusters = require("ftpipe.placement.cluster")
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local draw = require("ftpipe.plan.draw")
+local evaluation = require("ftpipe.plan.evaluation")
+local fit = require("ftpipe.plan.fit")
+local givens = require("ftpipe.plan.given")
+local placement = require("ftpipe.placement")
+local schedules = require("ftpipe.schedule")
+local partitions = require("ftpipe.plan.partition")
+local swaps = require("ftpipe.plan.swaps")
+
+local M = {}
+
+--- The plan with devices that are alike changed about, where that makes it faster.
+local function with_good_links(plan)
+   local o, devices = plan.options, arrange.devices(plan)
+   if not devices then return plan end
+   local partition = copy(plan.partition)
+   partition.device = devices
+   local other = draw.blueprint(o, plan.graphs, partition, plan.recompute)
+   local batches = fit.compared(plan)
+   local ns, before = other.blueprint:simulate(batches).end_ns,
+      plan.blueprint:simulate(batches).end_ns
+   return ns < before and other or plan
+end
+
+--- By time alone, and as it fits.
+local function draw_once(o, graphs, partition)
+   partition = partition or partitions.of(graphs[#graphs], o)
+   local flags = draw.recompute_flags(o.recompute, partitions.count(partition.stage))
+   local first = draw.blueprint(o, graphs, partition, flags)
+   return first, fit.fit(first)
+end
+
+--- Where devices have good links but their neighbours in the pipeline are behind worse ones, the
+-- plan that is cut for these; nil where that is the same.
+local function cut_for_neighbours(o, graphs, first)
+   local slower = placement.is(o.partition) and clusters.neighbour_rates(o.devices)
+   if not slower then return nil end
+   local own = copy(o, { link_rates = slower })
+   local partition = partitions.of(graphs[#graphs], own)
+   local same = fit.worst_over(first) == 0 and partitions.are_same(partition, first.partition)
+   return not same and select(2, draw_once(own, graphs, partition)) or nil
+end
+
+--- Whether all devices do forwards alone, then backwards alone, and nobody says with which stages.
+-- Each of the two takes as long as its slowest device, wherever the other is.
+local function has_phases(o)
+   local schedule = o.rule or o.schedule
+   return schedules.is_flat(schedule) and not schedules.groups(schedule) and not o.searched
+      and type(o.partition) == "string" and placement.is(o.partition)
+      and not partitions.has_places(o)
+end
+
+--- Plans to train by, of which the fastest is to be taken: cut by time and memory; where swaps may
+-- make room as well as recomputation does, by time alone, and by memory alone; by links of
+-- neighbours; by the time of forwards, and of backwards.
+local function draw_training(o, graphs)
+   local first, plan = draw_once(o, graphs)
+   local plans = { plan }
+   if swaps.mode(o).over and plan ~= first then plans = { plan, first, fit.balanced(first) } end
+   plans[#plans + 1] = cut_for_neighbours(o, graphs, first)
+   for _, phase in ipairs(has_phases(o) and { "forward", "backward" } or {}) do
+      plans[#plans + 1] = select(2, draw_once(copy(o, { phase = phase }), graphs))
+   end
+   return plans
+end
+
+--- Whether it is said which device a stage is on: a file is somebody's choice, interleaved stages
+-- have theirs by number.
+local function has_fixed_devices(o)
+   local is_file = type(o.partition) == "string" and core.sys.exists(o.partition)
+   return is_file or schedules.places(o.rule or o.schedule)
+end
+
+--- Of the plans to train by the fastest that fits, with what moves.
+local function choose(o, graphs)
+   local fixed, best = has_fixed_devices(o), nil
+   for _, plan in ipairs(draw_training(o, graphs)) do
+      local other = swaps.fit(fixed and plan or with_good_links(plan))
+      best = best and fit.better(best, other) or other
+   end
+   return best
+end
+
+--- What evaluation alone goes by.
+local function draw_evaluation(o, graphs)
+   return draw.evaluation(o, graphs, evaluation.partition(o, graphs))
+end
+
+--- What a plan that is there already means for the graphs.
+-- @tparam table o settled options
+-- @tparam {graph,...} graphs
+-- @treturn plan
+function M.given(o, graphs)
+   local own = o.eval_only and graphs.evaluation or graphs
+   local partition, flags = givens.partition(o.given, own[1])
+   return draw.blueprint(o.eval_only and copy(o, { clip = 0 }) or o, own, partition, flags)
+end
+
+--- The plan of settled options, without its class.
+-- @tparam table o
+-- @tparam {graph,...} graphs
+-- @treturn plan
+function M.best(o, graphs)
+   local drawn = o.given and M.given or o.eval_only and draw_evaluation or choose
+   return swaps.settle(drawn(o, graphs))
+end
+
+return M

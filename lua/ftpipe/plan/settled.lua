@@ -1,0 +1,198 @@
+--- Options of a plan: checked, and with what follows from each other.
+
+local adapters = require("ftpipe.model.adapters")
+local arguments = require("ftpipe.plan.arguments")
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
+local divisor = require("ftpipe.base.divisor")
+local givens = require("ftpipe.plan.given")
+local groups = require("ftpipe.trained.groups")
+local late = require("ftpipe.schedule.late")
+local links = require("ftpipe.placement.links")
+local named = require("ftpipe.base.named")
+local options = require("ftpipe.plan.options")
+local opts = require("ftpipe.base.opts")
+local placement = require("ftpipe.placement")
+local rates = require("ftpipe.trained.rate")
+local replicas = require("ftpipe.placement.replicas")
+local schedules = require("ftpipe.schedule")
+local partitions = require("ftpipe.plan.partition")
+local swaps = require("ftpipe.plan.swaps")
+local usage = require("ftpipe.base.usage")
+
+local M = {}
+
+-- Options of a plan besides those of options.lua.
+M.rules = copy(options.rules("plan"), {
+   model = { type = "model", required = true,
+      help = 'what ft.model gives, as ft.model "t5-small"' },
+   buckets = { type = "table", items = "int", help = "lengths of a source, ascending" },
+   lengths = { type = "table", help = "of other fields, by name: { target = 8 }" },
+   batches = { type = "int", min = 1, help = "of the longest leg" },
+   hypers = { type = "table", help = "of the optimizer, by name" },
+   eval_batches = { type = "int", min = 1, help = "of the longest evaluation; none when absent" },
+   train = { type = "any", help = "a data set, for how often its lengths are" },
+   evaluated = { type = "any", help = "the data set of eval_only, for its lengths" },
+   shares = { type = "table", items = "number",
+      help = "of batches by bucket; all in the last one when absent" },
+   placements = { type = "table", help = "of earlier plans, see ftpipe.placement" },
+   searched = { type = "boolean", default = false,
+      help = "one of many that are compared: it is not compared with other cuts, nor --recompute "
+         .. "auto with other rules" },
+})
+
+-- The same when they follow from a recipe's flags and data.
+local OF_RECIPES = {
+   model = M.rules.model,
+   args = { type = "table", required = true, help = "what ft.args gives" },
+   data = { type = "any", help = "what the task has loaded" },
+   schedule = { type = "string|table", help = "in place of --schedule, as in ft.plan" },
+   partition = { type = "any", help = "in place of --partition, as in ft.plan" },
+   groups = { type = "string|table", help = "in place of --groups, as in ft.plan" },
+}
+
+--- The options of a plan from what is given: those themselves, or flags and data of a recipe.
+local function options_of(given)
+   if given.args then
+      local o = opts.check("ft.plan", OF_RECIPES, given)
+      for _, name in ipairs(o.args.plan and { "schedule", "partition" } or {}) do
+         if o[name] then usage.of(o.args, "{plan} decides what %s says, leave one out", name) end
+      end
+      local args = copy(o.args, {
+         schedule = o.schedule, partition = o.partition, groups = o.groups,
+      })
+      return arguments.of(o.model, o.data, args), args
+   end
+   return opts.check("ft.plan", M.rules, given)
+end
+
+--- Refuses, before anything is measured, stages that a schedule which places them cannot have.
+local function check_turns(o)
+   local schedule, how = o.rule or o.schedule, o.partition
+   if o.given or o.eval_only or not schedules.places(schedule) or not placement.is(how) then
+      return
+   end
+   if type(how) == "string" and not placement.is_in_order(how) then
+      usage("%s needs %s, whose stages are in the order of the model; %s puts them on any device",
+         named.value(o, "schedule", o.schedule), named.value(o, "partition", "seq"),
+         named.value(o, "partition", how))
+   end
+   local n_devices = #core.engine.devices(o.devices)
+   local n_groups = o.replicas and #replicas.of(o) or n_devices
+   if schedules.folds(schedule) then o.stages = o.stages or 2 * n_groups end
+   schedules.check_turns(schedule, o.replicas and select(2, replicas.of(o))
+      or partitions.place(o, o.stages or n_devices, n_devices), o.micro_batches)
+end
+
+--- Refuses --look-ahead where there is nothing that it could decide.
+local function check_look_ahead(o)
+   if not o.look_ahead then return end
+   if o.synchronous then
+      usage.of(o, "{look_ahead} is for weights that are late; {schedule=%s} drains, its are never "
+         .. "late", o.schedule)
+   elseif not core.engine.looks_ahead(o) then
+      usage.of(o, "{look_ahead} goes by an optimizer's momentum; {optimizer=%s} has none",
+         o.optimizer)
+   elseif o.staleness or not schedules.may_be_stale(o.rule or o.schedule) then
+      local name = o.staleness and "staleness" or "schedule"
+      usage("%s is for the newest weights; %s says itself which weights it reads",
+         named.name(o, "look_ahead"), named.value(o, name, o[name]))
+   end
+end
+
+-- What --update may say. A stage updates `when`: "device", at once behind its backwards, or "end",
+-- when the gradients of all stages are there; nil: as the schedule does. Of what moves, `place` is
+-- where: "device", "host", or "auto" for what is faster.
+local UPDATES = {
+   auto = { place = "auto" },
+   device = { when = "device", place = "device" },
+   ["end"] = { when = "end", place = "device" },
+   host = { place = "host" },
+}
+
+--- Refuses a directory of swaps where nothing can lie there.
+local function check_swap_dir(o, at_home)
+   if o.swap_dir == "" then
+      usage("%s: expected a directory", named.value(o, "swap_dir", ""))
+   elseif not swaps.may(o) then
+      usage.of(o, "{swap_dir=%s} is for state that moves: expected {swap=auto}", o.swap_dir)
+   elseif at_home then
+      usage.of(o, "{update=host} works in host memory, and with {swap_dir} the state is on disk: "
+         .. "leave one out")
+   end
+end
+
+--- Decides `update` and `update_place`, columns of UPDATES. Clipping by the norm of all gradients
+-- needs those of all stages.
+local function settle_update(o)
+   if o.plan or o.given then return end -- as it is there
+   local how = UPDATES[o.update or "auto"]
+   local at_home = how.place == "host"
+   if how.when == "device" and o.clip > 0 then
+      usage("%s: a stage would update before the gradients of all are there, which %s needs; "
+         .. "expected %s or %s", named.value(o, "update", o.update),
+         named.value(o, "clip", o.clip), named.value(o, "update", "end"),
+         named.value(o, "clip", 0))
+   end
+   if o.swap_dir then check_swap_dir(o, at_home) end
+   if at_home and not swaps.may(o) then
+      usage("%s is for state that moves to host memory: expected %s",
+         named.value(o, "update", o.update), named.value(o, "swap", "auto"))
+   end
+   local early = schedules.groups(o.rule or o.schedule) and o.clip == 0
+   o.update_place = o.swap_dir and "device" or how.place
+   o.update = how.when or (early and "device" or "end")
+end
+
+--- Refuses --gnorm where the norm of all gradients is recorded without it.
+local function check_gnorm(o)
+   local together = not o.given and o.synchronous and o.update ~= "device"
+   if o.clip > 0 or together then
+      local name = o.clip > 0 and "clip" or "schedule"
+      usage("%s is not needed here: with %s the norm of all gradients is recorded anyway",
+         named.name(o, "gnorm"), named.value(o, name, o[name]))
+   end
+end
+
+-- What has no default: it is given, or decided by something else.
+local NEEDED = { "buckets", "batches" }
+local NEEDED_TO_EVALUATE = { "buckets", "batches", "eval_batches" }
+
+--- The options with what follows from each other: a rule has a name, a plan that is there decides
+-- what it says, a rate depends on whether the pipeline drains.
+function M.of(given)
+   local o, args = options_of(given)
+   local rule = type(o.schedule) == "table" and o.schedule or nil
+   if o.staleness == "none" then o.staleness = nil end -- that of the schedule
+   o.hypers, o.groups = o.hypers or {}, groups.of(o)
+   o.model = adapters.adapt(o.model, o)
+   if rule then o.rule, o.schedule = rule, rule.name end
+   if o.plan then
+      o = givens.decide(o, type(o.plan) == "table" and o.plan.said and o.plan
+         or givens.open(o.plan))
+   end
+   if o.synchronous == nil then
+      o.synchronous = schedules.is_synchronous(o.rule or o.schedule)
+   end
+   o.rate = args and rates.of(args, o.synchronous, o.steps)
+   for _, key in ipairs(o.eval_only and NEEDED_TO_EVALUATE or NEEDED) do
+      if o[key] == nil then opts.fail("ft.plan", "option '%s' is missing", key) end
+   end
+   if o.batch % o.micro_batches ~= 0 then
+      usage("%s is not a multiple of %s, give %s", named.value(o, "batch", o.batch),
+         named.value(o, "micro_batches", o.micro_batches),
+         named.value(o, "micro_batches", divisor(o.batch, o.micro_batches)))
+   end
+   if not o.given then replicas.check_shares(o) end
+   check_turns(o)
+   check_look_ahead(o)
+   if o.gaps then late.check_gaps(o) end
+   settle_update(o)
+   if o.gnorm then check_gnorm(o) end
+   swaps.mode(o)
+   o.placements = o.placements or {}
+   o.devices = links.join(o.devices, o.profile)
+   return o
+end
+
+return M
