@@ -1,5 +1,7 @@
 local ft = require("ftpipe")
+local explain = require("ftpipe.plan.explain")
 local noise = require("ftpipe.planner.noise")
+local playing = require("ftpipe.schedule.played")
 
 local function options(changes)
    local o = {
@@ -249,10 +251,23 @@ describe("a prediction", function()
          o.schedule = schedule
          local model = ft.explore("t5-small", o)
          local graph = ft.explore(model.graph, o)
-         assert.same({ legs, legs, 8 }, { model.legs, graph.legs, #graph.stages })
+         assert.same(legs, { playing.legs(schedule ~= "async", 2, #graph.stages) })
+         local long_plan = ft.plan { model = ft.model("t5-small"), buckets = { 64 },
+            lengths = { target = 8 }, batches = 5000, devices = o.devices, schedule = schedule,
+            batch = o.batch, micro_batches = o.micro_batches, stages = o.stages }
+         for _, plan in ipairs { model.plan, long_plan } do
+            local played, blueprint = {}, plan.blueprint
+            plan.blueprint = { simulate = function(_, n, ...)
+               table.insert(played, 1, n)
+               return blueprint:simulate(n, ...)
+            end }
+            assert.is_true(math.abs(model.seconds / explain.seconds(plan) - 1) < 0.01, schedule)
+            assert.same(legs, played)
+         end
          local long = (graph.play(24).end_ns - graph.play(8).end_ns) / 16e9
          assert.is_true(math.abs(graph.seconds / long - 1) < 1e-9, schedule)
       end
+      assert.same({ 3, 10 }, { playing.legs(false, 2, 8, 10) })
    end)
 end)
 

@@ -9,12 +9,15 @@ local units = require("ftpipe.base.units")
 
 local M = {}
 
-local BATCHES = 96 -- of a prediction that is only compared, at most
-
---- Seconds of a batch in the long run, without warm-up and drain: as ft.explore says it.
-function M.seconds(plan)
-   local batches = math.min(plan.options.batches, BATCHES)
-   return playing.long_run(batches, function(n) return plan.blueprint:simulate(n).end_ns end)
+--- Seconds of a batch in the long run, without warm-up and drain.
+-- @tparam plan plan
+-- @tparam[opt] table factors by stage: so many times as long it takes
+function M.seconds(plan, factors)
+   local o = plan.options
+   local short, long = playing.legs(o.synchronous, o.micro_batches, plan.n_stages, o.batches)
+   return playing.steady(short, long, function(batches)
+      return plan.blueprint:simulate(batches, false, factors).end_ns
+   end)
 end
 
 local function rate(plan) return plan.options.batch / M.seconds(plan) end

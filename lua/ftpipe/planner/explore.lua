@@ -5,8 +5,9 @@
 --
 -- A subject is { title =, graph = (weighted), problem =, result = { stage =, device = (by node) },
 -- cut = (ft stages), stages =, memory =, seconds = (of a batch), samples_per_second =, played =
--- (a simulation), play = (gives one of so many batches, with its trace when asked for), proof =,
--- fits = (whether it is within its budgets) }.
+-- (a simulation), play = (gives one of so many batches, with its trace when asked for), steady =
+-- (gives seconds of a batch, with factors by stage when given), proof =, fits = (whether it is
+-- within its budgets) }.
 
 local clusters = require("ftpipe.placement.cluster")
 local column = require("ftpipe.base.column")
@@ -14,6 +15,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local describe = require("ftpipe.plan.describe")
+local explain = require("ftpipe.plan.explain")
 local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
 local late = require("ftpipe.schedule.late")
@@ -42,13 +44,10 @@ local Subject = {}
 Subject.__index = Subject
 Subject.__name = "subject"
 
---- Batches of two legs whose difference has neither warm-up nor drain in it: where batches drain
--- one is like the other, else a pipeline is full when as many micro-batches as it has stages are
--- in it.
+--- Batches of two legs, see schedule/played.lua; those of a plan's file may not drain.
 local function legs(o, n_stages)
    local drains = not o.plan and schedules.is_synchronous(o.schedule)
-   local short = math.max(2, drains and 0 or math.ceil(2 * n_stages / o.micro_batches))
-   return short, 3 * short
+   return playing.legs(drains, o.micro_batches, n_stages)
 end
 
 local function sent_by_stage(cut)
@@ -191,7 +190,12 @@ local function plan_file(graph, o, recompute, known)
    end
    local short, long = legs(o, #cut.stages)
    local played = of_file(graph, play, long)
-   local seconds = playing.steady(short, long, function(batches) return play(batches).end_ns end)
+   local function steady(factors)
+      return playing.steady(short, long, function(batches)
+         return play(batches, false, factors).end_ns
+      end)
+   end
+   local seconds = steady(nil)
    if seconds == 0 then
       core.fail("malformed data", ("%s: a batch takes no time, expected nodes with forward_ns or "
          .. "backward_ns above 0"):format(graph.path))
@@ -203,8 +207,7 @@ local function plan_file(graph, o, recompute, known)
       names = names, options = o, method = result.method, fits = all_fit(memory),
       stages = stage_rows(cut, played.stages, names), proof = playing.proof(played.stages),
       memory = memory, recompute = recomputed, seconds = seconds,
-      samples_per_second = o.batch / seconds, played = played, play = play,
-      legs = { short, long },
+      samples_per_second = o.batch / seconds, played = played, play = play, steady = steady,
    }, Subject)
 end
 
@@ -301,11 +304,11 @@ local function of_plan(plan, given)
       least = not swaps.may(o) and over.least(plan) or nil, unswapped = over.unswapped(plan),
       stages = stage_rows(cut, times, names), proof = playing.proof(times),
       recompute = plan.recompute, played = play(long), play = play,
-      legs = { math.floor(long / 3), long },
+      steady = function(factors) return explain.seconds(plan, factors) end,
    }, Subject)
    subject.swaps = swaps.lines(plan, subject.played, long)
    subject.swapped_bytes, subject.hidden = swaps.total(plan, subject.played, long)
-   subject.seconds = subject:seconds_with(nil)
+   subject.seconds = subject.steady(nil)
    subject.samples_per_second = o.batch / subject.seconds
    return subject
 end
@@ -358,9 +361,7 @@ function Subject:seconds_with(factors)
             tostring(s), type(factor))
       end
    end
-   return playing.steady(self.legs[1], self.legs[2], function(batches)
-      return self.play(batches, false, factors).end_ns
-   end)
+   return self.steady(factors)
 end
 
 -- ---------------------------------------------------------------------------------------------

@@ -30,8 +30,19 @@ function M.steady(short, long, play)
    return (play(long) - (short > 0 and play(short) or 0)) / (long - short) / 1e9
 end
 
---- The same of a leg of so many batches, less a third of it.
-function M.long_run(batches, play) return M.steady(math.floor(batches / 3), batches, play) end
+--- Batches of two legs for `steady`: where batches drain one is like the other, else a pipeline is
+-- full when as many micro-batches as it has stages are in it.
+-- @tparam boolean drains
+-- @tparam int micro_batches
+-- @tparam int n_stages
+-- @tparam[opt] int most that a leg may have
+-- @treturn int short
+-- @treturn int long
+function M.legs(drains, micro_batches, n_stages, most)
+   local short = math.max(2, drains and 0 or math.ceil(2 * n_stages / micro_batches))
+   if most and most < 3 * short then return math.floor(most / 3), most end
+   return short, 3 * short
+end
 
 --- What was proved of a plan: that it completes on any timing, with so many buffers between stages.
 -- @tparam table stages of blueprint:stages or schedule_plan:describe
