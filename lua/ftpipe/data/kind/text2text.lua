@@ -25,9 +25,11 @@ local drafts = require("ftpipe.data.drafts")
 local evaluate = require("ftpipe.data.evaluate")
 local generation = require("ftpipe.data.predict.generation")
 local metrics = require("ftpipe.data.metric")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local records = require("ftpipe.text.records")
 local shown = require("ftpipe.base.shown")
+local usage = require("ftpipe.base.usage")
 local weights = require("ftpipe.data.predict.weights")
 
 local M = {}
@@ -189,15 +191,16 @@ end
 
 --- The ids of all answers. One that is cut could be taken for another, and is never given.
 local function encode_targets(task, o)
-   local targets = {}
+   local targets, longest = {}, 1
    for i, answer in ipairs(task.definition.answers) do
-      local ids = core.data.ids { o.tokenizer:vector(answer.target), o.eos_id }
-      if #ids > o.max_target then
-         core.fail("invalid argument", ("task %s: the answer '%s' is %s with its end, "
-            .. "max_target is %d"):format(task.name, answer.target, counted(#ids, "id"),
-            o.max_target), 2)
-      end
-      targets[i] = ids
+      targets[i] = core.data.ids { o.tokenizer:vector(answer.target), o.eos_id }
+      if #targets[i] > #targets[longest] then longest = i end
+   end
+   local n = #targets[longest]
+   if n > o.max_target then
+      usage("task %s: the answer '%s' is %s with its end, too long for %s: give %s", task.name,
+         task.definition.answers[longest].target, counted(n, "id"),
+         named.value(o, "max_target", o.max_target), named.value(o, "max_target", n))
    end
    return targets
 end
