@@ -61,6 +61,14 @@ function M.builtin_names()
    return names
 end
 
+--- What the family makes of config.json; faults in it begin with the directory.
+local function config_of(family, ckpt)
+   local ok, config = pcall(family.config, ckpt.config, family.untied and family.untied(ckpt))
+   if ok then return config end
+   if type(config) ~= "table" or config.status ~= "unsupported" then error(config, 0) end
+   return core.fail(config.status, ("%s/%s"):format(ckpt.path, config.message), config.exit)
+end
+
 --- A model with files: a directory, or one inside the program.
 local function open_files(name, asset, random)
    local ckpt = checkpoint.open(asset and { asset = asset } or name)
@@ -68,7 +76,7 @@ local function open_files(name, asset, random)
    return {
       name = name,
       raw = ckpt.config,
-      config = family.config(ckpt.config, family.untied and family.untied(ckpt)),
+      config = config_of(family, ckpt),
       family = family,
       files = ckpt,
       checkpoint = not random and ckpt or nil,
