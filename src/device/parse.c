@@ -37,6 +37,9 @@ typedef struct reader {
 static ft_status refuse(const reader *r, const char *expected)
 {
     size_t at = (size_t)(r->at - r->text), length = strlen(r->shown);
+    if (!*r->at)
+        return ft_fail(r->err, FT_INVALID, "device list \"%s\": at its end: expected %s", r->shown,
+                       expected);
     return ft_fail(r->err, FT_INVALID,
                    "device list \"%s\": at \"%.40s\" (character %d): expected %s", r->shown,
                    r->shown + (at < length ? at : length), (int)at + 1, expected);
