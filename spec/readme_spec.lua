@@ -53,6 +53,16 @@ describe("README.md, CONTRIBUTING.md and doc/", function()
       end)
    end)
 
+   it("show the classes of memory that the first recipe has", function()
+      local said, n = process.ftpipe { "recipes/t5_rte.lua", "-n", "--profile", "modelled" }, 0
+      local planned = said:match("\n  cpu:0 .- MB: ([^\n]+)"):gsub(" [%d.]+", "")
+      for classes in texts["README.md"]:gmatch("\n      cpu:%d .- MB: (.-), %.%.%.") do
+         assert.matches("^" .. classes:gsub(" [%d.]+", ""), planned)
+         n = n + 1
+      end
+      assert.equal(2, n)
+   end)
+
    it("say what every letter of an action is", function()
       local n = 0
       for letter in core.sys.read_file("src/plan/plan.h"):gmatch("X%(%u[%u_]*, '(%u)', ") do
