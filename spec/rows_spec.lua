@@ -104,7 +104,7 @@ describe("a timeline in characters", function()
             == plan.blueprint:stages()[other].device and 1 or 0)
       end
       assert.equal(n, stayed)
-      assert.matches("on sim:1 card: does not fit, sim:%d card would need [%d.]+ MB of its 200",
+      assert.matches("on sim:1 card: does not fit, sim:%d card would need [%d.]+ MB more than its",
          explore("sim:2x200MB"):why("encoder/block.0"))
    end)
 

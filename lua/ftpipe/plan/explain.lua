@@ -22,12 +22,13 @@ end
 
 local function rate(plan) return plan.options.batch / M.seconds(plan) end
 
---- "sim:1 would need 18.7 GB of its 11.0 GB", of the device that is furthest over; nil: all fits.
+--- "sim:1 would need 7.7 GB more than its 11.0 GB", of the device that is furthest over; nil: all
+-- fits.
 local function excess(plan)
    local memory = over.memory(plan)
    local most, d = over.worst(memory)
-   return most > 0 and ("%s would need %s of its %s"):format(plan.devices[d].name,
-      units.format_bytes(memory[d].total), units.format_bytes(memory[d].budget)) or nil
+   return most > 0 and ("%s would need %s more than its %s"):format(plan.devices[d].name,
+      units.format_bytes(most), units.format_bytes(memory[d].budget)) or nil
 end
 
 --- The stages that nodes of the set are in, "stage 2 on cpu:1", and the device of all of them,
