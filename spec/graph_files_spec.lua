@@ -1,4 +1,5 @@
 local ft = require("ftpipe")
+local builder = require("ftpipe.graph.builder")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 
@@ -16,6 +17,23 @@ local function load(text) return ft.graph.read(text, "graph") end
 describe("ft.graph files", function()
    it("go through our text form without a change", function()
       assert.equal(EVERYTHING, load(EVERYTHING):format("txt"))
+   end)
+
+   it("are as doc/partitions.md shows them, with every key", function()
+      local page = core.sys.read_file("doc/partitions.md")
+      local text = page:match("\n    (ftpipe weighted graph 1\n.-)\n\n"):gsub("\n    ", "\n")
+      local graph = load(text .. "\n")
+      assert.equal(3, #graph.nodes)
+      assert.is_true(ft.explore(graph).fits)
+      local tables = page:match("\n| of a node | is |.*$")
+      for _, rows in ipairs { builder.node_numbers, builder.edge_numbers, builder.device_numbers,
+         builder.node_words, builder.node_flags, { "tie", "value" } } do
+         for _, row in ipairs(rows) do
+            local key = type(row) == "table" and row[1] or row
+            local shown = key:gsub("^update[23]$", "update1")
+            assert.is_truthy(tables:find("`" .. shown .. "%f[^%w_]"), key)
+         end
+      end
    end)
 
    it("go through JSON and GraphML without a change", function()

@@ -10,8 +10,8 @@
 -- devices of kind 2 to 4), update1 .. update4 (by kind: ns of a batch, not of a micro-batch),
 -- parameter_bytes =, frozen_bytes = (of these, what is not trained), saved_bytes = (for the
 -- backward), output_bytes =, flops =, tie =, backward =, kind2_only = }; edges { from =, to =
--- (numbers of nodes), bytes =, grad_bytes =, value = }.
--- src/problem/problem.h says what each of them means.
+-- (numbers of nodes), bytes =, grad_bytes =, value = }. doc/partitions.md says what each of them
+-- means, and how a file has them (ftpipe help partitions).
 
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
