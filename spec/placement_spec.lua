@@ -55,6 +55,21 @@ describe("--partition", function()
       end
    end)
 
+   it("balances what devices compute when all stages recompute, the last one too", function()
+      local model = ft.model { model = "bert-base", init = "random" }
+      for _, how in ipairs { "mixed", "best", "seq" } do
+         local plan = ft.plan(options { model = model, lengths = {}, devices = "cpu:2",
+            partition = how, recompute = "always", profile = "modelled" })
+         local busy = { 0, 0 }
+         for _, stage in ipairs(plan.blueprint:stages()) do
+            local d = stage.device
+            busy[d] = busy[d] + stage.forward_ns + stage.backward_ns
+         end
+         local ratio = busy[1] / busy[2]
+         assert.is_true(ratio > 0.9 and ratio < 1.1, how .. " " .. ratio)
+      end
+   end)
+
    it("trains to the same bits however the model is cut", function()
       local found = {}
       for _, how in ipairs { "seq", "mixed", "best", "pipedream-straight" } do

@@ -136,16 +136,18 @@ local function balance_memory(problem, devices)
 end
 
 local function attempt(graph, name, o, how, budget)
+   local in_order = row_of(name).in_order
+   local always = o.recompute == "always" and not in_order
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches,
       memory_factor = budget and budget.factor or o.memory_factor
          or M.MEMORY_FACTOR[o.optimizer],
       frozen_factor = budget and budget.frozen_factor or nil,
-      recompute = how.recompute, in_flight = o.micro_batches, flat = schedules.is_flat(o.schedule),
-      phase = o.phase,
+      recompute = how.recompute or always, in_flight = o.micro_batches,
+      flat = schedules.is_flat(o.schedule), phase = o.phase,
    }
+   if always then problem.last_ns = nil end -- the last stage does as well
    for d, rate in ipairs(o.link_rates or {}) do problem.devices[d].bytes_per_s = rate end
-   local in_order = row_of(name).in_order
    limit_memory(problem.devices, how, budget and budget.others, in_order)
    if how.bare then problem.saved_bytes = nil end
    if how.balanced then balance_memory(problem, o.devices) end
