@@ -4,6 +4,7 @@ local flags = require("ftpipe.recipe.args")
 local ft = require("ftpipe")
 local partition = require("ftpipe.placement.partition")
 local process = require("spec.support.process")
+local turns = require("ftpipe.placement.turns")
 
 local RECIPE = "recipes/t5_rte.lua"
 
@@ -68,6 +69,84 @@ describe("--partition", function()
          local ratio = busy[1] / busy[2]
          assert.is_true(ratio > 0.9 and ratio < 1.1, how .. " " .. ratio)
       end
+   end)
+
+   it("gives devices that take stages in turns equal work, beside one long stage", function()
+      local model = ft.model { model = "gpt2", init = "random" } -- the head is a third of it
+      for _, schedule in ipairs { "interleaved", "harmony-pp" } do
+         local function plan(searched)
+            return ft.plan(options { model = model, lengths = {}, devices = "cpu:2", stages = 12,
+               partition = "seq", schedule = schedule, recompute = "never", searched = searched })
+         end
+         local even, first = plan(), plan(true) -- one of many that are searched is cut once
+         local busy, before = { 0, 0 }, { 0, 0 }
+         for s, stage in ipairs(even.blueprint:stages()) do
+            local other, d = first.blueprint:stages()[s], stage.device
+            assert.equal(other.device, d)
+            busy[d] = busy[d] + stage.forward_ns + stage.backward_ns
+            before[d] = before[d] + other.forward_ns + other.backward_ns
+         end
+         assert.equal(12, even.n_stages)
+         assert.is_true(math.max(unpack(busy)) < 0.9 * math.max(unpack(before)))
+         assert.is_true(even:simulate(2).seconds < first:simulate(2).seconds)
+      end
+   end)
+
+   --- A chain of nodes with some edges that leave out neighbours, cut into stages of about as many
+   -- nodes, which devices take in turns.
+   local function chain_of(random, n, n_stages, n_devices, bytes_per_s)
+      local problem, stage, on = { node_ns = { {} }, edge_from = {}, edge_to = {}, edge_bytes = {},
+         edge_grad_bytes = {}, edge_value = {}, devices = {} }, {}, {}
+      for s = 1, n_stages do
+         on[s] = (s - 1) % n_devices + 1
+         problem.devices[s] = { kind = 1, slowdown = 1, bytes_per_s = bytes_per_s }
+      end
+      for i = 1, n do
+         problem.node_ns[1][i] = 1e6 * random(20)
+         stage[i] = math.floor((i - 1) * n_stages / n) + 1
+         problem.edge_from[i], problem.edge_to[i] = i, math.min(n, i + random(4))
+         problem.edge_bytes[i], problem.edge_grad_bytes[i] = random(100000), random(100000)
+         problem.edge_value[i] = 0
+      end
+      return problem, stage, on
+   end
+
+   --- The sum of squares of what devices take and of what stages take.
+   local function squares(times, stage, on)
+      local taken, sum = {}, 0
+      for n, s in ipairs(stage) do
+         for _, key in ipairs { "device " .. on[s], "stage " .. s } do
+            taken[key] = (taken[key] or 0) + times[n]
+         end
+      end
+      for _, ns in pairs(taken) do sum = sum + ns * ns end
+      return sum
+   end
+
+   it("moves nodes between neighbours alone, and keeps every stage", function()
+      local state, gained = 7, 0
+      local function random(most) -- 1 to most, the same every time
+         state = (state * 16807) % 2147483647
+         return state % most + 1
+      end
+      for case = 1, 60 do
+         local free = case % 2 == 0
+         local problem, stage, on = chain_of(random, 12 + random(30), 1 + random(9), random(4),
+            free and 0 or 1e9)
+         local result = turns.balance(problem, stage, on)
+         for n, s in ipairs(result) do
+            local before = result[n - 1] or 0
+            assert.is_true(s == before or s == before + 1)
+         end
+         assert.equal(stage[#stage], result[#stage])
+         if free then -- nothing but work counts
+            local before = squares(problem.node_ns[1], stage, on)
+            local now = squares(problem.node_ns[1], result, on)
+            assert.is_true(now <= before)
+            gained = gained + (now < 0.98 * before and 1 or 0)
+         end
+      end
+      assert.is_true(gained > 10)
    end)
 
    it("trains to the same bits however the model is cut", function()

@@ -8,6 +8,7 @@ local opts = require("ftpipe.base.opts")
 local packs = require("ftpipe.schedule.packs")
 local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
+local turns = require("ftpipe.placement.turns")
 
 local M = {}
 
@@ -214,10 +215,26 @@ local function views_of(graph, o, known)
    return known.views
 end
 
+--- Whether devices have several stages each, which go to them in turns.
+function M.takes_turns(o)
+   local n = #core.engine.devices(o.devices)
+   return M.is_in_order(o.partition) and not o.replicas and not schedules.replicates(o.schedule)
+      and n > 1 and (o.stages or 0) > n
+end
+
+--- Stages in order, moved until devices have equal work.
+local function even_stages(weighted, name, o, stage)
+   local n, on = #core.engine.devices(o.devices), {}
+   for s = 1, o.stages do on[s] = schedules.device_of(o.rule or o.schedule, s, n, packs.run(o)) end
+   return turns.balance(attempt(weighted, name, o, BY_TIME[1]), stage, on)
+end
+
 local function solve(graph, name, o, budget, known)
    local views = views_of(graph, o, known)
    if row_of(name).in_order then
-      return { stage = first_that_fits(views.weighted, name, o, budget).stage, name = name }
+      local stage = first_that_fits(views.weighted, name, o, budget).stage
+      if o.by_device and not budget then stage = even_stages(views.weighted, name, o, stage) end
+      return { stage = stage, name = name }
    end
    local result = first_that_fits(views.small or views.weighted, name, o, budget)
    local stage = views.small and spread(result.stage, views.of) or result.stage
@@ -233,7 +250,7 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return joined(name, o.stages, packs.run(o), o.effort, o.recompute, o.phase,
+   return joined(name, o.stages, packs.run(o), o.effort, o.recompute, o.phase, o.by_device,
       o.replicas and table.concat(o.replicas, "-"), schedules.is_flat(o.schedule),
       o.link_rates and table.concat(o.link_rates, " "),
       schedules.folds(o.schedule), schedules.replicates(o.schedule), budget and budget.factor,
@@ -249,9 +266,10 @@ end
 --   of seq 1), micro_batches, schedule, recompute (always, never, auto), optimizer, memory_factor
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
 --   effort (of mixed and best), link_rates (by device, in place of its own link), phase (balance
---   forwards or backwards alone), placements (a table that is filled, for calls that differ in
---   name, stages, packs, replicas, effort, schedule, recompute, link_rates and phase alone: many
---   schedules ask for the same),
+--   forwards or backwards alone), by_device (stages that devices take in turns give them equal
+--   work, where no budget says more), placements (a table that is filled, for calls that differ in
+--   name, stages, packs, replicas, effort, schedule, recompute, link_rates, phase and by_device
+--   alone: many schedules ask for the same),
 --   replicas (of seq: how many devices, in their order, each group has that stages go to in turns)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   frozen_factor (for one of those that are not trained),

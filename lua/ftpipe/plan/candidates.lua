@@ -58,7 +58,8 @@ end
 
 --- Plans to train by, of which the fastest is to be taken: cut by time and memory; where swaps may
 -- make room as well as recomputation does, by time alone, and by memory alone; by links of
--- neighbours; by the time of forwards, and of backwards.
+-- neighbours; by the time of forwards, and of backwards; by that of devices which take stages in
+-- turns, unless the cut decides how late weights are: then a budget would change the numbers.
 local function draw_training(o, graphs)
    local first, plan = draw_once(o, graphs)
    local plans = { plan }
@@ -66,6 +67,11 @@ local function draw_training(o, graphs)
    plans[#plans + 1] = cut_for_neighbours(o, graphs, first)
    for _, phase in ipairs(has_phases(o) and { "forward", "backward" } or {}) do
       plans[#plans + 1] = select(2, draw_once(copy(o, { phase = phase }), graphs))
+   end
+   if o.synchronous and placement.takes_turns(o) and not o.searched then
+      local even, fits = draw_once(copy(o, { by_device = true }), graphs)
+      plans[#plans + 1] = fits
+      plans[#plans + 1] = swaps.mode(o).over and fits ~= even and even or nil
    end
    return plans
 end
