@@ -16,6 +16,7 @@ local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local methods = require("ftpipe.sweep.methods")
 local opts = require("ftpipe.base.opts")
+local prunes = require("ftpipe.sweep.prune")
 local spaces = require("ftpipe.sweep.space")
 
 local M = {}
@@ -36,7 +37,7 @@ local RULES = {
 }
 
 local PRUNE = {
-   kind = { choices = { "asha", "median" }, required = true, help = "rule" },
+   kind = { choices = prunes.names, required = true, help = "rule" },
    min = { type = "int", min = 1, required = true, help = "steps before the first decision" },
    eta = { type = "int", min = 2, default = 3, help = "of asha: the best one in so many goes on" },
 }
@@ -61,11 +62,10 @@ function M.new(definition)
       end
    end
    if o.prune then o.prune = opts.check("ft.sweep: prune", PRUNE, o.prune) end
-   if o.method == "grid" then
-      o.trials = math.min(o.trials or math.huge, spaces.grid_size(o.parameters, o.grid_steps))
-   end
+   local size = methods.size(o.method, o.parameters, o)
+   if size then o.trials = math.min(o.trials or size, size) end
    if not o.trials and not o.time then
-      opts.fail("ft.sweep", "method %s ends by itself never: give trials or time", o.method)
+      opts.fail("ft.sweep", "method %s does not end by itself: give trials or time", o.method)
    end
    o.is_recipe = core.sys.exists(o.run[1]) == "file"
    if not o.is_recipe and not (o.metric and o.goal) then

@@ -4,13 +4,12 @@
 -- A method gets the parameters (space.lua), the number of the trial, what was found so far (a list
 -- { point =, loss = (nil: it failed) }), and o = { seed =, grid_steps = }.
 
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local random = require("ftpipe.base.random")
 local spaces = require("ftpipe.sweep.space")
 
 local M = {}
-
-M.names = { "grid", "random", "halton", "tpe" }
 
 --- Numbers of a trial, unrelated to those of others.
 local function numbers_of(seed, number)
@@ -173,19 +172,40 @@ local function tpe_point(parameters, number, found, o)
    return point
 end
 
-local METHODS = {
-   grid = function(parameters, number, _, o)
-      if number > spaces.grid_size(parameters, o.grid_steps) then return nil end
-      return spaces.grid_point(parameters, o.grid_steps, number)
-   end,
-   random = function(parameters, number, _, o) return random_point(parameters, number, o.seed) end,
-   halton = function(parameters, number, _, o) return halton_point(parameters, number, o.seed) end,
-   tpe = tpe_point,
+local function grid_size(parameters, o) return spaces.grid_size(parameters, o.grid_steps) end
+
+-- { name =, point = (of a trial), size = (how many points there are; nil: no end) }.
+local ROWS = {
+   { name = "grid", size = grid_size,
+      point = function(parameters, number, _, o)
+         if number > grid_size(parameters, o) then return nil end
+         return spaces.grid_point(parameters, o.grid_steps, number)
+      end },
+   { name = "random",
+      point = function(parameters, number, _, o)
+         return random_point(parameters, number, o.seed)
+      end },
+   { name = "halton",
+      point = function(parameters, number, _, o)
+         return halton_point(parameters, number, o.seed)
+      end },
+   { name = "tpe", point = tpe_point },
 }
 
---- The point of a trial; nil when a grid has no more.
+M.names = column(ROWS, "name")
+
+local by_name = {}
+for _, row in ipairs(ROWS) do by_name[row.name] = row end
+
+--- How many points a method has; nil where it does not end by itself.
+function M.size(method, parameters, o)
+   local row = by_name[method]
+   return row.size and row.size(parameters, o)
+end
+
+--- The point of a trial; nil where the method has no more.
 function M.point(method, parameters, number, found, o)
-   return METHODS[method](parameters, number, found, o)
+   return by_name[method].point(parameters, number, found, o)
 end
 
 return M

@@ -3,6 +3,8 @@
 --
 -- A report is { trial =, step =, loss = (the smaller the better) }.
 
+local keys = require("ftpipe.base.keys")
+
 local M = {}
 
 local RULES = {}
@@ -46,6 +48,8 @@ function RULES.median(rule, reports, report)
       or (others[middle] + others[middle + 1]) / 2
    return best > median
 end
+
+M.names = keys(RULES)
 
 --- The number of the last rung at or before a step, from 0; nil before the first.
 function M.rung(rule, step)
