@@ -31,6 +31,11 @@ end
 -- the space, which parameters of a sweep are sorted like.
 local function place(row, k) return row.point[k] end
 
+--- The value of a flag in words, a number by its format.
+local function shown(value, format)
+   return type(value) == "number" and format:format(value) or tostring(value)
+end
+
 --- The share of the values' variance between groups of like values of a parameter (eta squared);
 -- nil when there is none.
 function M.importance(rows, name, k)
@@ -74,9 +79,7 @@ local function parallel_part(rows, names, best)
    for i, row in ipairs(rows) do
       local places, words = {}, {}
       for k, name in ipairs(names) do
-         places[k] = place(row, k)
-         local value = row.flags[name]
-         words[k] = type(value) == "number" and ("%.4g"):format(value) or tostring(value)
+         places[k], words[k] = place(row, k), shown(row.flags[name], "%.4g")
       end
       places[#axes] = high > low and (row.value - low) / (high - low) or 0.5
       words[#axes] = ("%.5g"):format(row.value)
@@ -85,39 +88,45 @@ local function parallel_part(rows, names, best)
    return "<h2>Trials</h2>" .. chart.parallel(axes, lines)
 end
 
+local function best_line(best)
+   return ("<p><b>best %.6g</b>: trial %d, %s</p>"):format(best.value, best.number,
+      xml.escape(text.flags(best.flags)))
+end
+
+--- Values in the order in which trials began.
+local function values_part(rows)
+   local points = {}
+   for i, row in ipairs(rows) do points[i] = { row.number, row.value } end
+   return chart.lines("Value", { { name = "of a trial", points = points, dots = true } }, "trial")
+end
+
+--- All trials, a row each.
+local function trials_part(rows, names)
+   local cells = { { "trial", "state", "value", "step", "note" } }
+   for k, name in ipairs(names) do table.insert(cells[1], 2 + k, name) end
+   for i, row in ipairs(rows) do
+      local line = { tostring(row.number), row.state }
+      for _, name in ipairs(names) do line[#line + 1] = shown(row.flags[name], "%.6g") end
+      line[#line + 1] = row.value and ("%.6g"):format(row.value) or "-"
+      line[#line + 1] = row.step and ("%d"):format(row.step) or "-"
+      line[#line + 1] = row.note or ""
+      cells[i + 1] = line
+   end
+   return html.table(cells)
+end
+
 --- The page of a sweep's directory.
 function M.page(dir)
    local index = indexes.open(dir, true)
    local all, goal = index:trials(), index:get("goal")
    index:close()
    local rows, names, best = ended(all), names_of(all), text.best(all, goal)
-   local parts = {}
+   local parts = { "<p>No trial has ended with a value.</p>" }
    if best then
-      parts[1] = ("<p><b>best %.6g</b>: trial %d, %s</p>"):format(best.value, best.number,
-         xml.escape(text.flags(best.flags)))
-      parts[2] = parallel_part(rows, names, best)
-      parts[3] = importance_part(rows, names)
-      local points = {}
-      for i, row in ipairs(rows) do points[i] = { row.number, row.value } end
-      parts[4] = chart.lines("Value", { { name = "of a trial", points = points, dots = true } },
-         "trial")
-   else
-      parts[1] = "<p>No trial has ended with a value.</p>"
+      parts = { best_line(best), parallel_part(rows, names, best), importance_part(rows, names),
+         values_part(rows) }
    end
-   local cells = { { "trial", "state", "value", "step", "note" } }
-   for k, name in ipairs(names) do table.insert(cells[1], 2 + k, name) end
-   for i, row in ipairs(all) do
-      local line = { tostring(row.number), row.state }
-      for _, name in ipairs(names) do
-         local value = row.flags[name]
-         line[#line + 1] = type(value) == "number" and ("%.6g"):format(value) or tostring(value)
-      end
-      line[#line + 1] = row.value and ("%.6g"):format(row.value) or "-"
-      line[#line + 1] = row.step and ("%d"):format(row.step) or "-"
-      line[#line + 1] = row.note or ""
-      cells[i + 1] = line
-   end
-   parts[#parts + 1] = html.table(cells)
+   parts[#parts + 1] = trials_part(all, names)
    return html.page("sweep: " .. dir, parts)
 end
 
