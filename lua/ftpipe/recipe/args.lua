@@ -332,6 +332,16 @@ local function origins_of(declared, flags, result, given)
    return origins
 end
 
+--- What a flag is when it was not given: the default of what was given beside it, else its own.
+local function default_of(flag, defaults)
+   local default = defaults[flag.name]
+   if default == nil then default = flag.rule.default end
+   if default == nil then return nil end
+   local value, problem = opts.convert(flag.rule, default)
+   if problem then opts.fail("ft.args", "default of '%s': %s", flag.name, problem) end
+   return value
+end
+
 --- Reads flags.
 -- @tparam table declaration
 -- @tparam table argv list of strings
@@ -351,15 +361,10 @@ function M.parse(declaration, argv)
    local without_default = replaced(result)
    for _, flag in ipairs(flags) do
       local name, rule = flag.name, flag.rule
-      local default = defaults[name]
-      if default == nil then default = rule.default end
-      if without_default[name] then default = nil end
       given[name] = result[name] ~= nil or nil
       values[name] = result[name]
-      if values[name] == nil and default ~= nil then
-         local problem
-         values[name], problem = opts.convert(rule, default)
-         if problem then opts.fail("ft.args", "default of '%s': %s", name, problem) end
+      if values[name] == nil and not without_default[name] then
+         values[name] = default_of(flag, defaults)
       end
       if values[name] == nil and rule.required then
          core.fail("invalid argument", ("%s is missing%s; see --help"):format(flag.flag,
