@@ -192,6 +192,20 @@ describe("a plan that moves state to host memory and back", function()
       end
    end)
 
+   it("leaves no holes between places where a device has no more than they need", function()
+      for _, case in ipairs { { "gpt2", "1f1b" }, { "t5", "gpipe" }, { "bert", "harmony-pp" } } do
+         local o = options_of(unpack(case))
+         local least = pipeline.plan(with(o, { swap = "always" }))
+         local bytes = least.memory[1].total
+         assert.equal(least.blueprint:simulate(4, true).memory[1].peak, bytes)
+         local within = pipeline.plan(with(o, {
+            swap = "auto", devices = ("cpu:1/%dB"):format(bytes),
+         }))
+         assert.is_true(within.memory[1].total <= bytes)
+         assert.is_true(within.volumes[1].loads <= least.volumes[1].loads)
+      end
+   end)
+
    it("moves activations of micro-batches too, under every schedule", function()
       for _, case in ipairs { { "gpt2", "gpipe" }, { "bert", "1f1b" }, { "t5", "zero-bubble" },
          { "bert", "interleaved" }, { "gpt2", "async" }, { "t5", "harmony-pp" } } do
@@ -309,7 +323,7 @@ describe("a plan that moves state to host memory and back", function()
       for _, case in ipairs {
          { { classes = { "weights", "wheights" } }, "'classes' has 'wheights' at 2, expected" },
          { { classes = { true } }, "'classes' has 'boolean' at 1, expected" },
-         { { scope = "stage" }, "'scope' is 'stage', expected 'group' or 'action'" },
+         { { scope = "stage" }, "'scope' is 'stage', expected 'task', 'group' or" },
       } do
          local problem = files.failure(blueprint.fit, blueprint, case[1])
          assert.matches(case[2], problem.message)

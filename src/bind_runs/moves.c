@@ -90,9 +90,10 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
     lua_getfield(L, t, "scope");
     const char *scope = lua_tostring(L, -1);
     if (lua_isnil(L, -1)) return FT_SCOPE_PLAN;
+    if (scope && !strcmp(scope, "task")) return FT_SCOPE_TASK;
     if (scope && !strcmp(scope, "group")) return FT_SCOPE_GROUP;
     if (!scope || strcmp(scope, "action"))
-        script_fault(L, "'scope' is '%s', expected 'group' or 'action'",
+        script_fault(L, "'scope' is '%s', expected 'task', 'group' or 'action'",
                      scope ? scope : luaL_typename(L, -1)); /* does not return */
     return FT_SCOPE_ACTION;
 }
@@ -101,12 +102,13 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
  * @function blueprint:fit
  * @tparam table options least (true: as little device memory as there can be, whatever the
  *   budgets), spare (by device: bytes that are to be left), classes (that may move, a list of
- *   their names; all when absent), scope ("group" or "action": what leaves when a task, or an
- *   action, has ended, though there is room), writes_back (true: whatever leaves is copied),
- *   updates_at_home (true: in host memory, where the optimizer's state stays), far_ahead (true:
- *   loads stand further before what needs them), room (share of the budget over the least that is
- *   left to such loads), spreads (true: what leaves is no neighbours), makes (true: packed copies
- *   are made where that takes less than bringing them), tasks (of engine.plan)
+ *   their names; all when absent), scope ("task" or "action": what leaves when a task, or an
+ *   action, has ended, though there is room; "group": a task, with what it makes for others),
+ * writes_back (true: whatever leaves is copied), updates_at_home (true: in host memory, where the
+ * optimizer's state stays), far_ahead (true: loads stand further before what needs them), room
+ * (share of the budget over the least that is left to such loads), spreads (true: what leaves is no
+ * neighbours), makes (true: packed copies are made where that takes less than bringing them), tasks
+ * (of engine.plan)
  * @treturn string the text of a plan */
 int script_blueprint_fit(lua_State *L)
 {

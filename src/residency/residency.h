@@ -11,10 +11,10 @@
 /* When something leaves a device that has room for it. */
 typedef enum {
     FT_SCOPE_PLAN,   /* never */
-    FT_SCOPE_GROUP,  /* when a task has ended, with what it makes for other tasks of the device:
-                        tasks  of the request; without any, actions of one kind of one stage that
-                        stand one  behind the other, with the reduce and the update behind backwards
-                      */
+    FT_SCOPE_TASK,   /* when a task has ended: tasks of the request; without any, actions of one
+                        kind of one stage that stand one behind the other, with the reduce and the
+                        update behind backwards */
+    FT_SCOPE_GROUP,  /* likewise, with what it makes for other tasks of the device */
     FT_SCOPE_ACTION, /* when an action has ended, or a reduce and the update behind it */
 } ft_residency_scope;
 

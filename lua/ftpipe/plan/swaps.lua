@@ -106,9 +106,10 @@ end
 -- @tparam boolean least as little memory as there can be
 -- @tparam {int,...} spare by device: bytes to be left of its budget
 -- @tparam table choice of CHOICES, with home: stages update in host memory
-local function drawn(plan, mode, least, spare, choice)
+-- @tparam ?string scope of what leaves, though there is room
+local function drawn(plan, mode, least, spare, choice, scope)
    local ok, text = pcall(plan.blueprint.fit, plan.blueprint, {
-      least = least, spare = spare, classes = mode.classes, scope = mode.scope,
+      least = least, spare = spare, classes = mode.classes, scope = scope,
       writes_back = mode.writes_back, updates_at_home = choice.home,
       far_ahead = choice.far_ahead, room = choice.room, spreads = choice.spreads,
       makes = choice.makes,
@@ -122,18 +123,36 @@ local function drawn(plan, mode, least, spare, choice)
    return draw.blueprint(plan.options, plan.graphs, partition, plan.recompute)
 end
 
+local function sum(by_class, key)
+   local total = 0
+   for _, value in pairs(by_class) do total = total + (key and value[key] or value) end
+   return total
+end
+
+--- The plan with as little memory as there can be, or, with a budget, that little; nil and why.
+-- What leaves as late as there is room for it may leave holes between places: then it leaves as
+-- soon as its task has ended, where that is less.
+local function smallest(plan, mode, spare, choice)
+   local late, why = drawn(plan, mode, true, spare, choice, mode.scope)
+   local enough = late and mode.over and fit.worst_over(late) == 0
+   if not late or mode.scope or enough then return late, why end
+   local early = drawn(plan, mode, true, spare, choice, "task")
+   local less = early and sum(early.memory, "total") < sum(late.memory, "total")
+   return less and early or late
+end
+
 --- M.fit with one choice.
 local function fitted(plan, mode, choice)
    local spare = {}
    for d in ipairs(plan.devices) do spare[d] = 0 end
-   if mode.least then return (drawn(plan, mode, true, spare, choice)) end
+   if mode.least then return (smallest(plan, mode, spare, choice)) end
    for try = 1, TRIES do
       local moved, why = drawn(plan, mode, false, spare, choice)
       plan.unswapped = plan.unswapped or why
       if not moved then break end
       if not add_over(moved, spare, 2 ^ (try - 1)) then return moved end
    end
-   local least, why = drawn(plan, mode, true, spare, choice)
+   local least, why = smallest(plan, mode, spare, choice)
    if least and fit.worst_over(least) == 0 then return least end
    plan.unswapped = plan.unswapped or why or "the places of what moves leave holes between them"
    return plan
@@ -194,17 +213,6 @@ function M.settle(moved)
    return moved
 end
 
-local function sum(by_class, key)
-   local total = 0
-   for _, value in pairs(by_class) do total = total + (key and value[key] or value) end
-   return total
-end
-
---- Bytes that a device copies in a batch: in, and out.
-local function bytes_of(row, batches)
-   return sum(row.bytes_in) / batches, sum(row.bytes_out) / batches
-end
-
 --- What the moves of a device cost in a simulation: bytes_in and bytes_out of a batch, seconds of
 -- copies of a batch, hidden (the share of these while it computes, or waits for something else),
 -- waits (seconds of a batch in which it computes nothing because of them); nil where nothing moves.
@@ -215,10 +223,11 @@ end
 function M.cost(plan, d, played, batches)
    local row = plan.volumes and plan.volumes[d]
    if not row or row.loads + row.saves + row.drops == 0 then return nil end
-   local bytes_in, bytes_out = bytes_of(row, plan.options.batches)
+   local leg = plan.options.batches
    local ns, stalls = sum(played.copies[d], "ns"), played.stalls[d]
    return {
-      bytes_in = bytes_in, bytes_out = bytes_out, seconds = ns / 1e9 / batches,
+      bytes_in = sum(row.bytes_in) / leg, bytes_out = sum(row.bytes_out) / leg,
+      seconds = ns / 1e9 / batches,
       hidden = ns > 0 and 1 - sum(played.copies[d], "exposed_ns") / ns or 1,
       waits = ((stalls["swap-in"] or 0) + (stalls["swap-out"] or 0)) / 1e9 / batches,
    }
