@@ -529,8 +529,8 @@ describe("a split of spans", function()
 
    it("is refused when windows have no room", function()
       local problem = files.failure(prepare, 13, paragraph("a", qa("1", gold("a", 0))))
-      assert.equal("task squad: windows of 16 ids leave no room beside questions of 13, expected "
-         .. "at least 17", problem.message)
+      assert.equal("task squad: windows of 16 ids leave no room beside questions of 13: expected "
+         .. "a max_source of 17 or more, or a max_query of 12 or less", problem.message)
       assert.equal(2, problem.exit)
    end)
 end)

@@ -48,8 +48,8 @@ function M.options() return {} end
 local function check_sizes(task)
    if task.max_source >= task.max_query + 4 then return end -- [CLS], two [SEP] and a piece
    core.fail("invalid argument", ("task %s: windows of %d ids leave no room beside questions of "
-      .. "%d, expected at least %d"):format(task.name, task.max_source, task.max_query,
-      task.max_query + 4), 2)
+      .. "%d: expected a max_source of %d or more, or a max_query of %d or less"):format(task.name,
+      task.max_source, task.max_query, task.max_query + 4, task.max_source - 4), 2)
 end
 
 local function encoder_of(task)
