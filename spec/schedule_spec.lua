@@ -257,6 +257,8 @@ describe("plans of models", function()
          assert.truthy(other:find("\n" .. words .. "\n", 1, true), other)
       end
       assert.equal(0, #plan:diff(moved:move("decoder/block.2", "sim:1 card")))
+      assert.equal(0, #plan:diff(moved:move("decoder/block.2", "sim:1")))
+      assert.error_matches(function() plan:move("decoder/block.2", "sim:7") end, "device 'sim:7'")
       assert.error_matches(function() plan:move("decoder/block.9", 1) end, "no forward node is")
       assert.error_matches(function() plan:move("decoder/block.2", 3) end, "no device '3'")
    end)

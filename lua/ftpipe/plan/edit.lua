@@ -26,10 +26,11 @@ function M.find(plan, what)
    return set, n
 end
 
---- The number of a device that is given by number or name.
+--- The number of a device that is given by number or name, "sim:1 card" or its first word.
 function M.device(plan, what)
    for d, device in ipairs(plan.devices) do
-      if d == what or device.name == what then return d end
+      local name = device.name
+      if d == what or name == what or name:match("^%S+") == what then return d end
    end
    usage("plan: there is no device '%s', expected 1 to %d or a name such as '%s'", tostring(what),
       #plan.devices, plan.devices[1].name)
