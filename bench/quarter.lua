@@ -3,7 +3,7 @@
 -- same run without a budget.
 --
 --    ftpipe bench/quarter.lua --data DIR --models DIR [--steps 50] [--only bert-base]
---    ftpipe bench/quarter.lua --data DIR --models DIR --forward-micro-batches 1
+--    ftpipe bench/quarter.lua --data DIR --models DIR --forward-micro-batches 1 --block 16
 --
 -- The second takes all micro-batches of a batch through a stage, then through the next, and has so
 -- many forward: harmony-pp, where the first takes one after the other through all stages: 1f1b.
@@ -28,6 +28,8 @@ local args = ft.args {
    models = { type = "string", required = true, value = "DIR", help = "vocabularies" },
    steps = { type = "int", min = 2, default = 50, help = "of every run" },
    only = { choices = { "bert-base", "gpt2" }, help = "one of the models" },
+   recompute = { choices = { "auto", "always" }, default = "auto", help = "of both runs" },
+   block = { type = "int", min = 2, default = 128, help = "tokens of an example of GPT-2" },
    forward_micro_batches = { type = "int", min = 1,
       help = "of a batch, which harmony-pp takes through a stage, then through the next" },
 }
@@ -35,24 +37,25 @@ local args = ft.args {
 local DEVICES, SHARE = 2, 0.25
 
 -- Model, where its vocabulary is and which files that has; its sizes; the task and flags. A
--- backward of GPT-2's head needs 0.20 of the state at once: weights, gradients and two packed
--- copies of 50257 x 768 numbers. Beside it stays the slot in which these gradients pass to the
--- embedding, 0.05. What is left of a quarter is enough for logits of 16 tokens at a time.
+-- backward of GPT-2's head needs 0.15 of the state at once: weights, gradients and a packed copy of
+-- 50257 x 768 numbers. Beside it stays the slot in which these gradients pass to the embedding,
+-- 0.05. What is left of a quarter is enough for logits of 128 tokens at a time; where the head runs
+-- its forward again, it needs another packed copy, 0.05, and there is room for 16 tokens.
 local CASES = {
    { name = "bert-base", vocabulary = "minilm_squad", files = { "vocab.txt",
       "tokenizer_config.json" },
       sizes = { hidden_size = 768, intermediate_size = 3072, num_hidden_layers = 12,
          num_attention_heads = 12 },
-      task = function() return ft.task.squad { max_source = 64, stride = 16, max_query = 24 } end,
+      task = function() return ft.task.squad { max_source = 384 } end,
       flags = "--train-file {data}/squad/train-v1.1-subset.json --eval-file "
-         .. "{data}/squad/dev-v1.1-reconstructed.json --eval-limit 8 --max-source 64 --lr 3e-5 "
-         .. "--batch 2 --micro-batches 2 --stages 24" },
+         .. "{data}/squad/dev-v1.1-reconstructed.json --eval-limit 8 --max-source 384 --lr 3e-5 "
+         .. "--batch 4 --micro-batches 4 --stages 24" },
    { name = "gpt2", vocabulary = "gpt2_wikitext_real", files = { "vocab.json",
       "merges.txt" },
       sizes = { n_embd = 768, n_layer = 12, n_head = 12, n_positions = 1024 },
-      task = function() return ft.task.wikitext2 { block = 16 } end,
+      task = function() return ft.task.wikitext2 { block = args.block } end,
       flags = "--train-file {data}/wikitext2/wiki.valid.tokens --eval-file "
-         .. "{data}/wikitext2/wiki.test.tokens --eval-limit 8 --block 16 --lr 5e-5 "
+         .. "{data}/wikitext2/wiki.test.tokens --eval-limit 8 --block {block} --lr 5e-5 "
          .. "--batch 4 --micro-batches 4 --stages 13" },
 }
 
@@ -77,9 +80,10 @@ local function arguments(case, dir, devices, swap)
    local forward = args.forward_micro_batches
    local order = forward and "harmony-pp --forward-micro-batches " .. forward or "1f1b"
    local text = ("--model %s --init random --optimizer adamw --clip 0 --schedule %s "
-      .. "--recompute always --partition seq --steps %d --seed 1 "
-      .. "--profile modelled --devices %s --swap %s "):format(dir, order, args.steps, devices, swap)
-      .. case.flags:gsub("{data}", args.data)
+      .. "--recompute %s --partition seq --steps %d --seed 1 "
+      .. "--profile modelled --devices %s --swap %s "):format(dir, order, args.recompute, args.steps,
+      devices, swap)
+      .. case.flags:gsub("{(%w+)}", args)
    for word in text:gmatch("%S+") do words[#words + 1] = word end
    return recipe_args.read({ "A run.", preset = "fine_tune", max_source = true,
       block = { type = "int", min = 2, help = "tokens of an example" } }, words, "a run")
