@@ -58,4 +58,4 @@ function(ft_program name)
 endfunction()
 
 ft_program(ftpipe)
-ft_cards(ftpipe ${CMAKE_SOURCE_DIR}/src/cuda/card/lists.c)
+ft_cards(ftpipe ${CMAKE_SOURCE_DIR}/src/channels/card/lists.c)

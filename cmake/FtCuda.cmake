@@ -8,11 +8,12 @@ file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.h
 add_library(ft_emulated OBJECT ${cuda_kernels} ${CMAKE_SOURCE_DIR}/test/emulation/emulate.cpp
             ${CMAKE_SOURCE_DIR}/test/emulation/runtime.c
             ${CMAKE_SOURCE_DIR}/test/emulation/graphs.c
-            ${CMAKE_SOURCE_DIR}/test/emulation/cublas.c)
+            ${CMAKE_SOURCE_DIR}/test/emulation/cublas.c
+            ${CMAKE_SOURCE_DIR}/test/emulation/nccl.c)
 set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
 target_include_directories(ft_emulated PUBLIC ${CMAKE_SOURCE_DIR}/test/emulation
                            ${CMAKE_SOURCE_DIR}/kernels)
-target_link_libraries(ft_emulated PUBLIC ft_cuda)
+target_link_libraries(ft_emulated PUBLIC ft_channels)
 
 # On, off, or what is there. One line says which, and why.
 find_program(FTPIPE_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin PATHS /usr/local/cuda/bin)
@@ -81,6 +82,6 @@ endif()
 function(ft_cards program lists)
   if(FTPIPE_HAS_CUDA)
     target_sources(${program} PRIVATE ${CMAKE_BINARY_DIR}/images.s ${lists})
-    target_link_libraries(${program} PRIVATE ft_cuda ${CMAKE_DL_LIBS})
+    target_link_libraries(${program} PRIVATE ft_channels ${CMAKE_DL_LIBS})
   endif()
 endfunction()

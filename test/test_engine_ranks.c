@@ -8,7 +8,8 @@
 #include "io/io.h"
 #include "place.h"
 #include "ranks/ranks.h"
-#include "state/remote.h"
+#include "edges/remote.h"
+#include "state/here.h"
 #include "worlds.h"
 
 enum { BATCHES = 10, DRAINED = 4, LEGS = 3, WEIGHTS = HIDDEN * HIDDEN, STATES = 2 };

@@ -115,7 +115,7 @@ end
 local HOMES = {
    ["problem/ground.h"] = { "src/problem/", "src/contiguous/", "src/mixed/", "src/partition/" },
    ["plan/making.h"] = { "src/plan/", "src/planfile/", "src/schedule/", "src/residency/" },
-   ["state/run.h"] = { "src/state/", "src/ranks/", "src/actions/", "src/engine/" },
+   ["state/run.h"] = { "src/state/", "src/edges/", "src/ranks/", "src/actions/", "src/engine/" },
    ["plan/wires.h"] = { "src/plan/", "src/schedule/", "src/simulate/" },
    ["lua.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },
    ["lauxlib.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },

@@ -144,7 +144,7 @@ static ft_status find_out(worker *w, const ft_action *a, int bucket, const ft_pr
     return explain_failure(w, a, bucket, program, bases, err);
 }
 
-/* Copies the outputs of the seat to where the caller finds them. */
+/* Copies the outputs of the seat to where the caller finds them, in its device or not. */
 static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
                           const ft_program *program, const ft_bases *bases, ft_error *err)
 {
@@ -154,9 +154,10 @@ static ft_status hand_out(const worker *w, const ft_action *a, int bucket,
         if (out->seat != a->seat) continue;
         int64_t bytes = ft_blueprint_output_bytes(b, out, bucket);
         int64_t number = ft_seat_index(&b->seating, a) % out->micros;
-        char *slot = w->block + out->at + a->batch % b->batch_slots * out->slot_bytes;
+        char *slot = part_at(w->run, i, a->batch % b->batch_slots);
         const void *value = ft_place_address(bases, ft_program_place(program, out->value));
-        if (number == 0) occupy(w, slot, ft_place_room(out->slot_bytes));
+        bool inside = at_device(w->run, w->device, slot).executor != NULL;
+        if (number == 0 && inside) occupy(w, slot, ft_place_room(out->slot_bytes));
         FT_TRY(copy_on(w->compute, at_device(w->run, w->device, slot + number * bytes),
                        at_device(w->run, w->device, value), bytes, err));
     }

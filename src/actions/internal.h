@@ -4,12 +4,16 @@
 
 #include "actions/actions.h"
 #include "blueprint/states.h"
+#include "edges/channels.h"
+#include "edges/edges.h"
+#include "edges/remote.h"
+#include "ranks/outputs.h"
 #include "state/batches.h"
-#include "state/edges.h"
-#include "state/hearing.h"
+#include "actions/hearing.h"
 #include "state/late.h"
 #include "state/ledger.h"
-#include "state/remote.h"
+#include "state/here.h"
+#include "state/slots.h"
 
 static inline int64_t item_at(const ft_cargo *c, int bucket, int i)
 {

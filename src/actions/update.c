@@ -21,23 +21,38 @@ static float *find_term(const ft_run *run, int owner, int term, int seat, const 
     return NULL; /* not reached: the edges were made from the terms */
 }
 
+/* What one of a seat's edges carries there. */
+typedef struct sending {
+    const worker *w;
+    const ft_action *action;
+    ft_device_stream *stream;
+    int edge;
+} sending;
+
+/* To its place in a slot of the edge, or by the edge's channel. */
+static ft_status send_item(const sending *s, int64_t at, const void *own, int64_t bytes,
+                           ft_error *err)
+{
+    const ft_run *run = s->w->run;
+    int e = s->edge, receiver = run->blueprint->seats[run->blueprint->edges[e].to].device;
+    if (run->edges[e].channel) return channel_send(s->w, s->stream, e, own, bytes, err);
+    return copy_on(s->stream, at_device(run, receiver, slot_of(run, e, s->action) + at),
+                   at_device(run, s->w->device, own), bytes, err);
+}
+
 static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
     for (int i = 0; i < seat->n_out_edges[a->kind]; i++) {
-        int e = seat->out_edges[a->kind][i];
-        const ft_cargo *c = &b->cargoes[e];
-        ft_device_stream *stream;
+        sending s = {w, a, NULL, seat->out_edges[a->kind][i]};
+        const ft_cargo *c = &b->cargoes[s.edge];
         if (c->kind != FT_CARGO_TERMS) continue;
-        FT_TRY(begin_sending(w, e, &stream, err));
-        char *slot = slot_of(w->run, e, a);
+        FT_TRY(begin_sending(w, s.edge, &s.stream, err));
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
-            int receiver = b->seats[b->edges[e].to].device;
-            FT_TRY(copy_on(stream, at_device(w->run, receiver, slot + item_at(c, 0, k)),
-                           at_device(w->run, w->device, w->run->seats[a->seat].grads[c->items[k]]),
-                           ft_spec_bytes(&b->params[param].spec), err));
+            FT_TRY(send_item(&s, item_at(c, 0, k), w->run->seats[a->seat].grads[c->items[k]],
+                             ft_spec_bytes(&b->params[param].spec), err));
         }
     }
     return FT_OK;
@@ -374,20 +389,10 @@ static ft_status update_params(worker *w, const ft_action *a, float grad_scale, 
     return together ? compute(w, &work, err) : FT_OK;
 }
 
-/* The state of a parameter that an edge carries behind it: to its slot, or out of it. */
-static ft_status copy_state(const worker *w, ft_device_stream *stream, int e, int i, char *slot,
-                            bool sends, ft_error *err)
+/* Where in a slot of an edge the state of a parameter is that it carries behind it. */
+static int64_t state_at(const ft_blueprint *b, const ft_cargo *c, int k)
 {
-    const ft_blueprint *b = w->run->blueprint;
-    int device = b->seats[b->edges[e].to].device;
-    int param = b->cargoes[e].items[i];
-    int seat = sends ? b->edges[e].from : b->edges[e].to;
-    int64_t behind = ft_memory_round(ft_spec_bytes(&b->params[param].spec));
-    const ft_location passed =
-        at_device(w->run, device, slot + item_at(&b->cargoes[e], 0, i) + behind);
-    const ft_location own = at_device(w->run, w->device, known_state(w->run, seat, param));
-    return copy_on(stream, sends ? passed : own, sends ? own : passed,
-                   ft_blueprint_state_bytes(b, param), err);
+    return item_at(c, 0, k) + ft_memory_round(ft_spec_bytes(&b->params[c->items[k]].spec));
 }
 
 static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
@@ -395,17 +400,17 @@ static ft_status send_weights(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
     for (int i = 0; i < seat->n_out_edges[FT_ACT_UPDATE]; i++) {
-        int e = seat->out_edges[FT_ACT_UPDATE][i], to = b->seats[b->edges[e].to].device;
-        const ft_cargo *c = &b->cargoes[e];
-        ft_device_stream *stream;
+        sending s = {w, a, NULL, seat->out_edges[FT_ACT_UPDATE][i]};
+        const ft_cargo *c = &b->cargoes[s.edge];
         if (c->kind != FT_CARGO_WEIGHTS) continue;
-        FT_TRY(begin_sending(w, e, &stream, err));
-        char *slot = slot_of(w->run, e, a);
+        FT_TRY(begin_sending(w, s.edge, &s.stream, err));
         for (int k = 0; k < c->n; k++) {
-            FT_TRY(copy_on(stream, at_device(w->run, to, slot + item_at(c, 0, k)),
-                           at_device(w->run, w->device, w->run->seats[a->seat].params[c->items[k]]),
-                           ft_spec_bytes(&b->params[c->items[k]].spec), err));
-            if (ft_blueprint_with_state(b, e)) FT_TRY(copy_state(w, stream, e, k, slot, true, err));
+            int p = c->items[k];
+            FT_TRY(send_item(&s, item_at(c, 0, k), w->run->seats[a->seat].params[p],
+                             ft_spec_bytes(&b->params[p].spec), err));
+            if (ft_blueprint_with_state(b, s.edge))
+                FT_TRY(send_item(&s, state_at(b, c, k), known_state(w->run, a->seat, p),
+                                 ft_blueprint_state_bytes(b, p), err));
         }
     }
     return FT_OK;
@@ -434,6 +439,13 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     return finish_batch(w, a, err);
 }
 
+static ft_status adopt_item(const worker *w, const void *own, const char *passed, int64_t bytes,
+                            ft_error *err)
+{
+    return copy_on(w->compute, at_device(w->run, w->device, own),
+                   at_device(w->run, w->device, passed), bytes, err);
+}
+
 ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
@@ -444,12 +456,12 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
         const ft_cargo *c = &b->cargoes[e];
         char *slot = slot_of(w->run, e, a);
         for (int k = 0; c->kind == FT_CARGO_WEIGHTS && k < c->n; k++) {
-            void *param = w->run->seats[a->seat].params[c->items[k]];
-            int64_t bytes = ft_spec_bytes(&b->params[c->items[k]].spec);
-            FT_TRY(copy_on(w->compute, at_device(w->run, w->device, param),
-                           at_device(w->run, w->device, slot + item_at(c, 0, k)), bytes, err));
+            int p = c->items[k];
+            FT_TRY(adopt_item(w, w->run->seats[a->seat].params[p], slot + item_at(c, 0, k),
+                              ft_spec_bytes(&b->params[p].spec), err));
             if (ft_blueprint_with_state(b, e))
-                FT_TRY(copy_state(w, w->compute, e, k, slot, false, err));
+                FT_TRY(adopt_item(w, known_state(w->run, a->seat, p), slot + state_at(b, c, k),
+                                  ft_blueprint_state_bytes(b, p), err));
         }
     }
     for (int i = 0; i < seat->n_params; i++)

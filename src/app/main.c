@@ -289,6 +289,13 @@ static void announce_less(void)
     setenv("OMPI_MCA_btl_tcp_eager_limit", "1048576", 0);
 }
 
+/* A card's streams that wait for other processes have queues of their own: else one might wait for
+ * another by chance. */
+static void part_streams(void)
+{
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 /* Processes that this one starts are none of the launcher's. */
 static void forget_launcher(void)
 {
@@ -301,6 +308,7 @@ static int run_ranks(lua_State *L, int argc, char **argv)
 {
     interrupt_most = INT_MAX; /* launchers send some when another process was lost */
     announce_less();
+    part_streams();
     int code = call_host(L, "join", 0);
     forget_launcher();
     if (code != 0 && core_rank(L)) core_give_up_world(L, code);

@@ -4,6 +4,7 @@
  * the last of them goes, so that no Lua value can dangle. */
 #include <math.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "bind_runs/internal.h"

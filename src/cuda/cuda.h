@@ -9,6 +9,7 @@
 
 #include "device/driver.h"
 #include "nvidia/cublas.h"
+#include "nvidia/nccl.h"
 #include "ops/ops.h"
 #include "optim/optim.h"
 
@@ -19,6 +20,8 @@ typedef struct ft_cuda_driver {
     const void *const *images; /* of the kernels, for module_load; NULL at the end */
     /* cuBLASLt, or NULL with the reason: products are by a kernel then. */
     const ft_cublas_api *(*cublas)(ft_error *err);
+    /* NCCL, or NULL with the reason: values go to other processes by way of the host then. */
+    const ft_nccl_api *(*nccl)(ft_error *err);
 } ft_cuda_driver;
 
 /* Entries of the table, for ft_cuda_driver.driver. */
@@ -51,14 +54,15 @@ ft_status ft_cuda_run(ft_device_stream *stream, const ft_task *task, const void 
 void ft_cuda_begin_series(ft_device_stream *stream);
 ft_status ft_cuda_end_series(ft_device_stream *stream, ft_status status, ft_error *err);
 
-/* Of lists that count devices, all on the first card; and of lists that name cards. */
-#define FT_CUDA_DRIVER_TABLE(text)                                                                 \
+/* Of lists that count devices, all on the first card; and of lists that name cards. Entries of
+ * other rooms stand behind the name. */
+#define FT_CUDA_DRIVER_TABLE(text, ...)                                                            \
     {                                                                                              \
-        FT_CUDA_ENTRIES(text)                                                                      \
+        FT_CUDA_ENTRIES(text), __VA_ARGS__                                                         \
     }
-#define FT_CUDA_CARDS_TABLE(text)                                                                  \
+#define FT_CUDA_CARDS_TABLE(text, ...)                                                             \
     {                                                                                              \
-        FT_CUDA_ENTRIES(text), .count = ft_cuda_count, .describe = ft_cuda_describe,               \
+        FT_CUDA_ENTRIES(text), .count = ft_cuda_count, .describe = ft_cuda_describe, __VA_ARGS__   \
     }
 #define FT_CUDA_ENTRIES(text)                                                                      \
     .name = text, .kind = FT_DEVICE_GPU, .passes_apart = true, .open = ft_cuda_open,               \

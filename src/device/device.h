@@ -20,7 +20,6 @@ typedef struct ft_device_traits {
     bool in_host;  /* it computes on this machine's cores, in their memory */
     bool measures; /* profiles: what work takes on it can be measured */
     bool gaps;     /* plans may have runs measure how far weights go after forwards read them */
-    bool ranks;    /* runs of several processes may have it */
 } ft_device_traits;
 
 /* By kind: the one place where kinds are told apart, but for their drivers and kernels. */

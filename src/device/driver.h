@@ -19,6 +19,8 @@
  *  6. A stream is given work by one thread at a time. `enter` was called by that thread.
  *  7. Nothing is allocated after `open`, `alloc`, `open_stream` and `open_event`.
  *  8. Between `begin_series` and `end_series` a stream is given launches alone.
+ *  9. A pass of a channel ends when its other end has passed as many bytes; passes of one end are
+ * met by those of the other in the order in which they were given.
  *
  * Every entry of the table is there, but for those of cards. `cpu` (cpu_driver.c) has compute
  * streams that are the calling thread itself, with its team: what is submitted there has ended when
@@ -47,6 +49,16 @@ typedef struct ft_device_stream {
 typedef struct ft_device_event {
     ft_executor *executor;
 } ft_device_event;
+
+/* From a device to one of another process, past host memory: one end of it. */
+typedef struct ft_channel {
+    ft_executor *executor;
+} ft_channel;
+
+/* What both ends know it by; made by one of them. */
+typedef struct ft_channel_name {
+    char bytes[128];
+} ft_channel_name;
 
 /* What a stream is for. */
 typedef enum { FT_FOR_COMPUTE, FT_FOR_COPIES } ft_stream_use;
@@ -152,6 +164,22 @@ struct ft_driver {
     /* Any stream: calls a function of the host, which uses host memory alone, in the stream's
      * order; what was submitted later waits until it has returned, and the caller may. */
     ft_status (*call)(ft_device_stream *stream, void (*function)(void *), void *arg, ft_error *err);
+
+    /* Channels to devices of other processes, of the same driver; NULL: it has none. FT_UNSUPPORTED
+     * says why there are none here. */
+    ft_status (*name_channel)(const ft_driver *driver, ft_channel_name *out, ft_error *err);
+    /* Begins to open an end; the other process opens the other one. */
+    ft_status (*open_channel)(ft_channel **out, ft_executor *executor, const ft_channel_name *name,
+                              bool sends, ft_error *err);
+    /* *open: whether both ends are. FT_DEVICE when it failed, at any time. From any thread. */
+    ft_status (*look_at_channel)(ft_channel *channel, bool *open, ft_error *err);
+    /* What is under way and what is given later ends without its bytes. From any thread; more than
+     * once, too. */
+    void (*cut_channel)(ft_channel *channel);
+    void (*close_channel)(ft_channel *channel);
+    /* Out of the device's memory, or into it. */
+    ft_status (*pass)(ft_device_stream *stream, ft_channel *channel, void *memory, int64_t bytes,
+                      ft_error *err);
 };
 
 /* For drivers whose callers wait. */

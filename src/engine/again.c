@@ -4,7 +4,8 @@
  * are as they were: no stage that has seen one updates. So the batch is executed again, in a leg of
  * its own on the calling thread, which hears each action before it gives the next, and finds what
  * gave the first of them (actions/finite.c). What makes no such number the second time, as weights
- * of stages that update at their own times may have, leaves the error as it was. */
+ * of stages that update at their own times may have, leaves the error as it was; so it stays in a
+ * run of several processes, none of which has all stages. */
 #include "base/alloc.h"
 #include "engine/internal.h"
 
@@ -69,7 +70,7 @@ void look_closer(ft_run *run, int64_t number)
     ft_error told = batch_of(run, number)->failure, found = told, ignored;
     char *memory = NULL;
     ft_feed feed = {0};
-    if (!runs_ahead(run)) return;
+    if (!runs_ahead(run) || run->world) return;
     ft_view *inputs = ft_alloc((run->blueprint->n_inputs + 1) * (int64_t)sizeof *inputs);
     workers_join(run);
     ft_status status =

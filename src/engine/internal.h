@@ -6,15 +6,18 @@
 
 #include "actions/actions.h"
 #include "blueprint/states.h"
+#include "edges/channels.h"
+#include "edges/edges.h"
+#include "edges/remote.h"
 #include "engine/engine.h"
 #include "ranks/ranks.h"
 #include "state/batches.h"
-#include "state/edges.h"
 #include "state/guard.h"
-#include "state/hearing.h"
+#include "actions/hearing.h"
 #include "state/late.h"
 #include "state/ledger.h"
-#include "state/remote.h"
+#include "state/here.h"
+#include "state/slots.h"
 
 /* What an action needs before it may begin: a gate that is open so far. */
 typedef struct need {

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/internal.h"
-#include "state/outputs.h"
+#include "ranks/outputs.h"
 
 /* -- beginning --------------------------------------------------------------------------------- */
 
@@ -127,12 +127,21 @@ static void lose(void *user, const ft_error *error)
     run_stop(user, error);
 }
 
+/* Five times a second: channels are looked at, too, whose failure nobody else hears of. */
+static void ask(void *user, char out[FT_AT_WORDS])
+{
+    ft_run *run = user;
+    ft_error error;
+    if (!atomic_load(&run->stop) && channels_look(run, &error) != FT_OK) run_stop(run, &error);
+    tell_work(run, out);
+}
+
 /* The loss of another process stops the leg, and others hear what this one is at. */
 static void watch_world(ft_run *run)
 {
     if (!run->world) return;
     ft_world_on_failure(run->world, lose, run);
-    ft_world_on_ask(run->world, tell_work, run);
+    ft_world_on_ask(run->world, ask, run);
 }
 
 static void unwatch_world(ft_run *run)

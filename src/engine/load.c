@@ -48,14 +48,16 @@ static bool is_others(const loading *l, const piece *p)
 
 /* What rank 0 has written of a piece's parameter before is sent first; nothing of it is sent later
  * where all who have it read it themselves. */
-static void settle(const loading *l, bool before)
+static ft_status settle(const loading *l, bool before, ft_error *err)
 {
     for (int i = 0; i < l->n; i++) {
         const piece *p = &l->pieces[i];
+        bool first = i == 0 || p[-1].param != p->param;
         if (!is_others(l, p)) continue;
-        if (before && (i == 0 || p[-1].param != p->param)) ranks_store(l->run, p->param);
+        if (before && first) FT_TRY(ranks_store(l->run, p->param, err));
         if (!before && ranks_all_have(l->run, p, l->read)) l->run->mirrors[p->param].is_new = false;
     }
+    return FT_OK;
 }
 
 static ft_status read_own(const loading *l, ft_error *err)
@@ -73,14 +75,14 @@ static ft_status read_all(const loading *l, bool refuses, ft_error *err)
     if (!realpath(l->path, whole))
         return ft_fail(err, FT_IO, "%s: has no path from the root", l->path);
     FT_TRY(ft_archive_mark(l->archive, mark, err));
-    settle(l, true);
+    FT_TRY(settle(l, true, err));
     const file_words words = {SAY_READ, refuses, whole, mark, l->pieces, l->n};
     FT_TRY(ranks_say_file(l->run, &words, err));
     ranks_note_read(l->run);
     ft_status status = read_own(l, err);
     ft_status heard = ranks_hear_file(l->run, l->read, status == FT_OK ? err : &later);
     if (status == FT_OK) status = heard;
-    settle(l, false);
+    settle(l, false, NULL);
     for (int i = 0; status == FT_OK && i < l->n; i++) {
         const piece *p = &l->pieces[i];
         if (is_others(l, p) && !ranks_all_have(l->run, p, l->read)) status = read_here(l, p, err);

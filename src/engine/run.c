@@ -325,9 +325,6 @@ static ft_status find_home(ft_run *run, const ft_blueprint *b, ft_error *err)
         const ft_device *device = &b->cut.devices[d];
         if (device->rank > last) last = device->rank;
         if (device->rank == run->rank && run->home < 0) run->home = d;
-        if (size > 1 && !ft_device_kinds[device->kind].ranks)
-            return ft_fail(err, FT_UNSUPPORTED,
-                           "device %s: devices of several processes are CPUs so far", device->name);
     }
     if (last + 1 == size && run->home >= 0) return FT_OK;
     return ft_fail(err, FT_INVALID,
@@ -374,6 +371,10 @@ ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *wor
     *out = NULL;
     ft_status status = ft_blueprint_check_memory(blueprint, err);
     if (status == FT_OK) status = new_run(out, blueprint, world, swap_dir, NULL, err);
+    if (status == FT_OK) status = ranks_meet(*out, err);
+    if (status == FT_OK && (*out)->evaluation) status = ranks_meet((*out)->evaluation, err);
+    if (status != FT_OK && *out) free_run(*out);
+    if (status != FT_OK) *out = NULL;
     if (status != FT_OK && world && !ft_world_rank(world)) ranks_free(world);
     return status;
 }
@@ -400,53 +401,14 @@ int ft_run_n_devices(const ft_run *run)
 
 /* -- parameters -------------------------------------------------------------------------------- */
 
-/* Between a parameter with its state, on its owner's device, and their mirror. */
-static ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err)
-{
-    const ft_blueprint *b = run->blueprint;
-    const mirror *m = &run->mirrors[param];
-    int device = b->seats[b->params[param].owner].device;
-    const ft_location host[] = {{NULL, m->param}, {NULL, m->state}};
-    const ft_location there[] = {at_device(run, device, param_at(run, param)),
-                                 at_device(run, device, run->states[param])};
-    const int64_t bytes[] = {ft_spec_bytes(&b->params[param].spec),
-                             ft_blueprint_state_bytes(run->blueprint, param)};
-    for (int i = 0; i < 2; i++)
-        if (bytes[i])
-            FT_TRY(copy_on(run->workers[device].compute, to_device ? there[i] : host[i],
-                           to_device ? host[i] : there[i], bytes[i], err));
-    return FT_OK;
-}
-
 ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
 {
-    const ft_blueprint *b = run->blueprint;
-    const worker *w = &run->workers[b->seats[b->params[param].owner].device];
-    mirror *m = &run->mirrors[param];
-    bool away = !owner_is_here(run, param);
-    if ((!w->findings && !away) || m->is_new) return FT_OK;
-    if (run->active)
-        return ft_fail(err, FT_INVALID, "engine: '%s' cannot be fetched while a leg is running",
-                       b->params[param].name);
-    if (!m->param) {
-        m->state = ft_arena_alloc(run->arena, ft_blueprint_state_bytes(run->blueprint, param) + 64);
-        m->param = ft_arena_alloc(run->arena, ft_spec_bytes(&b->params[param].spec));
-    }
-    if (!m->param || !m->state)
-        return ft_fail(err, FT_NOMEM, "engine: no memory for a copy of '%s'",
-                       b->params[param].name);
-    if (away) return ranks_fetch(run, param, err);
-    FT_TRY(copy_mirror(run, param, false, err));
-    FT_TRY(w->executor->driver->finish(w->compute, err));
-    m->is_new = true;
-    return FT_OK;
+    return fetch_mirror(run, param, err);
 }
 
 ft_view ft_run_param(const ft_run *run, int param)
 {
-    const mirror *m = &run->mirrors[param];
-    return ft_view_of(&run->blueprint->params[param].spec,
-                      m->param ? m->param : param_at(run, param));
+    return ft_view_of(&run->blueprint->params[param].spec, mirrored_param(run, param));
 }
 
 const char *ft_run_state_name(const ft_run *run, int param, int part)
@@ -460,7 +422,6 @@ const char *ft_run_state_name(const ft_run *run, int param, int part)
 
 bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_view *out)
 {
-    const mirror *m = &run->mirrors[param];
     const ft_blueprint *b = run->blueprint;
     const ft_param_layout *info = &b->params[param];
     ft_state_part parts[FT_MAX_STATE_PARTS];
@@ -469,8 +430,7 @@ bool ft_run_state(const ft_run *run, int param, int part, const char **name, ft_
     int n = ft_blueprint_state(b, param, parts, &bytes);
     if (part < 0 || part >= n) return false;
     *name = parts[part].name;
-    *out = ft_view_of(&parts[part].spec,
-                      (m->state ? m->state : run->states[param]) + parts[part].offset);
+    *out = ft_view_of(&parts[part].spec, mirrored_state(run, param) + parts[part].offset);
     return true;
 }
 
@@ -508,8 +468,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
     for (int p = 0; p < b->n_params; p++)
         if (run->mirrors[p].is_new && owner_is_here(run, p)) FT_TRY(copy_mirror(run, p, true, err));
     FT_TRY(finish_streams(run, err));
-    if (leads(run))
-        for (int p = 0; p < b->n_params; p++) ranks_store(run, p);
+    for (int p = 0; leads(run) && p < b->n_params; p++) FT_TRY(ranks_store(run, p, err));
     for (int s = 0; s < b->seating.n_seats; s++) {
         const ft_seat_layout *seat = &b->seats[s];
         worker *w = &run->workers[seat->device];

@@ -10,7 +10,8 @@ typedef struct server {
     ft_run *run, *now; /* whose leg is under way */
     ft_plan *leg;
     ft_view *views;
-    ft_error failed; /* the first failure since the leg began */
+    ft_error failed;  /* the first failure since the leg began */
+    ft_error refused; /* of what is not replied to, until a refresh is */
 } server;
 
 /* An error, and behind it in the page so many bytes; the page is freed. NULL: there was no memory
@@ -50,6 +51,16 @@ static void take(server *s, int64_t timeout_ns)
     if (status != FT_OK && status != FT_CANCELLED && s->failed.status == FT_OK) s->failed = error;
 }
 
+/* Copies of a batch have read what rank 0 sent. */
+static ft_status finish_feeding(const ft_run *run, ft_error *err)
+{
+    for (int d = 0; d < run->n_devices; d++) {
+        ft_device_stream *feeder = run->workers[d].feeder;
+        if (feeder) FT_TRY(feeder->executor->driver->finish(feeder, err));
+    }
+    return FT_OK;
+}
+
 static void feed(server *s, const control *c, const char *data)
 {
     const ft_blueprint *b = s->now->blueprint;
@@ -68,10 +79,12 @@ static void feed(server *s, const control *c, const char *data)
     }
     ft_feed batch = {
         .bucket = (int)c->number, .n_inputs = b->n_inputs, .inputs = s->views, .rate = c->rate};
-    if (s->failed.status == FT_OK && ft_run_feed(s->now, &batch, &error) != FT_OK) {
-        s->failed = error;
-        run_fail(s->now, &error);
-    }
+    if (s->failed.status != FT_OK) return;
+    ft_status status = ft_run_feed(s->now, &batch, &error);
+    if (status == FT_OK) status = finish_feeding(s->now, &error);
+    if (status == FT_OK) return;
+    s->failed = error;
+    run_fail(s->now, &error);
 }
 
 static void end(server *s, bool complete)
@@ -89,32 +102,33 @@ static void end(server *s, bool complete)
     reply(run, error, page, bytes);
 }
 
-static void fetch(const ft_run *run, int param)
+static void fetch(ft_run *run, int param)
 {
-    const ft_error fine = {FT_OK, ""};
+    ft_error error = {FT_OK, ""};
     int64_t bytes = ft_spec_bytes(&run->blueprint->params[param].spec);
     int64_t state = ft_blueprint_state_bytes(run->blueprint, param);
     char *page = new_page(bytes + state);
-    if (page) {
-        memcpy(page + sizeof fine, param_at(run, param), (size_t)bytes);
-        if (state) memcpy(page + sizeof fine + bytes, run->states[param], (size_t)state);
+    if (page && fetch_mirror(run, param, &error) == FT_OK) {
+        memcpy(page + sizeof error, mirrored_param(run, param), (size_t)bytes);
+        if (state) memcpy(page + sizeof error + bytes, mirrored_state(run, param), (size_t)state);
     }
-    reply(run, fine, page, bytes + state);
+    reply(run, error, page, bytes + state);
 }
 
-static void send_part(const ft_run *run, const control *c)
+static void send_part(ft_run *run, const control *c)
 {
-    const ft_error fine = {FT_OK, ""};
+    ft_error error = {FT_OK, ""};
     const piece p = {(int32_t)c->number, (int32_t)c->part, 0};
     ft_view view = piece_view(run, &p);
     ft_spec spec = ft_view_spec(&view);
     int64_t bytes = ft_spec_bytes(&spec);
     char *page = new_page(bytes);
-    if (page) memcpy(page + sizeof fine, view.data, (size_t)bytes);
-    reply(run, fine, page, bytes);
+    if (page && fetch_mirror(run, p.param, &error) == FT_OK)
+        memcpy(page + sizeof error, piece_view(run, &p).data, (size_t)bytes);
+    reply(run, error, page, bytes);
 }
 
-static void do_file(const ft_run *run, const control *c, const char *data)
+static void do_file(ft_run *run, const control *c, const char *data)
 {
     ft_error error = {FT_OK, ""};
     bool done = false;
@@ -128,29 +142,53 @@ static void do_file(const ft_run *run, const control *c, const char *data)
     reply(run, error, page, sizeof done);
 }
 
-/* A parameter, or its state, in every seat here that has it. */
-static void store(const ft_run *run, int param, bool state, const char *data)
+/* What rank 0 says of a parameter, or of its state. */
+typedef struct word {
+    const ft_run *run;
+    const control *said;
+    const char *data; /* behind it */
+} word;
+
+static ft_status store(void *arg, char *held, ft_error *err)
 {
-    const ft_blueprint *b = run->blueprint;
-    int64_t bytes = ft_spec_bytes(&b->params[param].spec);
-    if (state) bytes = ft_blueprint_state_bytes(b, param);
-    for (int s = 0; s < run->n_seats; s++) {
-        char *held = held_at(run, s, param, state);
-        if (held) memcpy(held, data, (size_t)bytes);
-    }
+    const word *w = arg;
+    const ft_blueprint *b = w->run->blueprint;
+    int param = (int)w->said->number;
+    bool state = w->said->kind == SAY_STORE_STATE;
+    int64_t bytes =
+        state ? ft_blueprint_state_bytes(b, param) : ft_spec_bytes(&b->params[param].spec);
+    (void)err;
+    memcpy(held, w->data, (size_t)bytes);
+    return FT_OK;
 }
 
-/* A parameter as rank 0 says, in every seat here that has it. */
-static void draw(const ft_run *run, const control *c, const char *data)
+static ft_status draw(void *arg, char *held, ft_error *err)
 {
+    const word *w = arg;
     ft_draw how;
-    memcpy(&how, data, sizeof how);
-    for (int s = 0; s < run->n_seats; s++) {
-        char *held = held_at(run, s, (int)c->number, false);
-        if (!held) continue;
-        ft_view view = ft_view_of(&run->blueprint->params[c->number].spec, held);
-        ft_view_draw(&view, &how, (uint64_t)c->first_step);
-    }
+    ft_view view = ft_view_of(&w->run->blueprint->params[w->said->number].spec, held);
+    (void)err;
+    memcpy(&how, w->data, sizeof how);
+    ft_view_draw(&view, &how, (uint64_t)w->said->first_step);
+    return FT_OK;
+}
+
+/* Nobody waits for a reply: what fails is told by the refresh that follows. */
+static void write_param(server *s, const control *c, const char *data)
+{
+    word w = {s->run, c, data};
+    ft_error error = {FT_OK, ""};
+    write_held(s->run, (int)c->number, c->kind == SAY_STORE_STATE,
+               c->kind == SAY_DRAW ? draw : store, &w, &error);
+    if (s->refused.status == FT_OK) s->refused = error;
+}
+
+static void refresh(server *s)
+{
+    ft_error error = s->refused;
+    s->refused = (ft_error){FT_OK, ""};
+    if (error.status == FT_OK) ft_run_refresh(s->run, &error);
+    reply(s->run, error, new_page(0), 0);
 }
 
 /* False when the run is freed. */
@@ -158,6 +196,10 @@ static bool serve(server *s, const control *c, const char *data)
 {
     ft_error error = {FT_OK, ""};
     switch ((say_kind)c->kind) {
+    case SAY_MEET:
+        remotes_meet(c->evaluates ? ft_run_evaluation(s->run) : s->run, &error);
+        reply(s->run, error, new_page(0), 0);
+        break;
     case SAY_BEGIN:
         begin(s, c, &error);
         reply(s->run, error, new_page(0), 0);
@@ -166,13 +208,10 @@ static bool serve(server *s, const control *c, const char *data)
     case SAY_DRAIN: ft_run_drain(s->now); break;
     case SAY_END: end(s, c->number != 0); break;
     case SAY_FETCH: fetch(s->run, (int)c->number); break;
-    case SAY_STORE: store(s->run, (int)c->number, false, data); break;
-    case SAY_STORE_STATE: store(s->run, (int)c->number, true, data); break;
-    case SAY_DRAW: draw(s->run, c, data); break;
-    case SAY_REFRESH:
-        ft_run_refresh(s->run, &error);
-        reply(s->run, error, new_page(0), 0);
-        break;
+    case SAY_STORE:
+    case SAY_STORE_STATE:
+    case SAY_DRAW: write_param(s, c, data); break;
+    case SAY_REFRESH: refresh(s); break;
     case SAY_WRITE:
     case SAY_READ: do_file(s->run, c, data); break;
     case SAY_SEND: send_part(s->run, c); break;

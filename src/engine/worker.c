@@ -99,6 +99,15 @@ static ft_status step(worker *w, const ft_action *a, ft_error *err)
     return FT_OK;
 }
 
+/* Threads that carry messages stop a run without telling rank 0 why. */
+static void tell_stop(ft_run *run)
+{
+    pthread_mutex_lock(&run->error_lock);
+    ft_error error = run->error;
+    pthread_mutex_unlock(&run->error_lock);
+    ranks_tell(run, &error);
+}
+
 static void *work(void *arg)
 {
     worker *w = arg;
@@ -111,6 +120,7 @@ static void *work(void *arg)
         if (status == FT_OK && !action_is_left_out(w->run, &a)) status = step(w, &a, &error);
         if (status == FT_OK) continue;
         if (status != FT_CANCELLED) run_fail(w->run, &error);
+        if (status == FT_CANCELLED) tell_stop(w->run);
         break;
     }
     atomic_store(&w->ended, true);

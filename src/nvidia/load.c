@@ -1,5 +1,6 @@
-/* nvidia/load.c - CUDA's driver library and cuBLASLt, found when they are first asked for. */
+/* nvidia/load.c - CUDA's driver library, cuBLASLt and NCCL, found when they are first asked for. */
 #include "nvidia/cublas.h"
+#include "nvidia/nccl.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -23,6 +24,12 @@ static const symbol driver_symbols[] = {
 static const symbol cublas_symbols[] = {
 #define SYMBOL(field, name, parameters) {name, offsetof(ft_cublas_api, field)},
     FT_CUBLAS_API(SYMBOL)
+#undef SYMBOL
+};
+
+static const symbol nccl_symbols[] = {
+#define SYMBOL(field, name, parameters) {name, offsetof(ft_nccl_api, field)},
+    FT_NCCL_API(SYMBOL)
 #undef SYMBOL
 };
 
@@ -125,4 +132,34 @@ const ft_cublas_api *ft_cublas_api_load(ft_error *err)
     static ft_cublas_api api;
     static library cublas = {load_cublas, &api, .lock = PTHREAD_MUTEX_INITIALIZER};
     return first_asked(&cublas, err);
+}
+
+/* -- NCCL -------------------------------------------------------------------------------------- */
+
+static void load_nccl(void *table, ft_error *err)
+{
+    ft_nccl_api *api = table;
+    int version = 0;
+    void *handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        ft_fail(err, FT_UNSUPPORTED, "NCCL is not found: %s", dlerror());
+        return;
+    }
+    const char *lacks =
+        find_functions(handle, nccl_symbols, sizeof nccl_symbols / sizeof *nccl_symbols, table);
+    if (lacks) {
+        ft_fail(err, FT_UNSUPPORTED, "NCCL has no %s", lacks);
+        return;
+    }
+    int answer = api->version(&version);
+    if (answer == 0 && version >= NCCL_OLDEST) return;
+    ft_fail(err, FT_UNSUPPORTED, "NCCL is too old: its version is %d, expected %d or newer",
+            version, NCCL_OLDEST);
+}
+
+const ft_nccl_api *ft_nccl_api_load(ft_error *err)
+{
+    static ft_nccl_api api;
+    static library nccl = {load_nccl, &api, .lock = PTHREAD_MUTEX_INITIALIZER};
+    return first_asked(&nccl, err);
 }

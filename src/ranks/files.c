@@ -6,7 +6,8 @@
 #include "blueprint/states.h"
 #include "io/io.h"
 #include "ranks/ranks.h"
-#include "state/remote.h"
+#include "edges/remote.h"
+#include "state/here.h"
 
 /* Of memory that holds the parameter, or all of its state; NULL: of none. */
 static ft_view view_in(const ft_run *run, const piece *p, char *base)
@@ -23,7 +24,7 @@ ft_view piece_view(const ft_run *run, const piece *p)
 {
     char *base = NULL;
     if (owner_is_here(run, p->param))
-        base = p->part < 0 ? param_at(run, p->param) : run->states[p->param];
+        base = p->part < 0 ? mirrored_param(run, p->param) : mirrored_state(run, p->param);
     return view_in(run, p, base);
 }
 
@@ -68,7 +69,13 @@ ft_status ranks_hear_file(const ft_run *run, bool *done, ft_error *err)
 
 /* -- doing ------------------------------------------------------------------------------------- */
 
-ft_status ranks_write(const ft_run *run, const char *data, int n, bool *wrote, ft_error *err)
+static ft_status write_piece(ft_run *run, const piece *p, const ft_filler *file, ft_error *err)
+{
+    FT_TRY(fetch_mirror(run, p->param, err));
+    return ft_filler_add(file, piece_view(run, p).data, piece_bytes(run, p), p->at, err);
+}
+
+ft_status ranks_write(ft_run *run, const char *data, int n, bool *wrote, ft_error *err)
 {
     const piece *pieces = (const piece *)(const void *)data;
     const char *mark = data + n * (int64_t)sizeof *pieces, *path = mark + FT_MARK_BYTES;
@@ -78,9 +85,7 @@ ft_status ranks_write(const ft_run *run, const char *data, int n, bool *wrote, f
     FT_TRY(ft_filler_open(&file, path, err));
     ft_status status = FT_OK;
     for (int i = 0; status == FT_OK && i < n; i++)
-        if (owner_is_here(run, pieces[i].param))
-            status = ft_filler_add(&file, piece_view(run, &pieces[i]).data,
-                                   piece_bytes(run, &pieces[i]), pieces[i].at, err);
+        if (owner_is_here(run, pieces[i].param)) status = write_piece(run, &pieces[i], &file, err);
     if (status == FT_OK) status = ft_filler_sync(&file, err);
     ft_filler_close(&file);
     return status;
@@ -105,17 +110,17 @@ ft_status ranks_bring(const ft_run *run, const piece *p, const bool *wrote, cons
     return status;
 }
 
-/* A piece into all seats here that have it. */
-static ft_status read_piece(const ft_run *run, const ft_archive *archive, const piece *p,
-                            ft_error *err)
+typedef struct reading {
+    const ft_run *run;
+    const ft_archive *archive;
+    const piece *piece;
+} reading;
+
+static ft_status read_piece(void *arg, char *held, ft_error *err)
 {
-    for (int s = 0; s < run->n_seats; s++) {
-        char *base = held_at(run, s, p->param, p->part >= 0);
-        if (!base) continue;
-        ft_view view = view_in(run, p, base);
-        FT_TRY(ft_archive_read(archive, (int)p->at, &view, err));
-    }
-    return FT_OK;
+    const reading *r = arg;
+    ft_view view = view_in(r->run, r->piece, held);
+    return ft_archive_read(r->archive, (int)r->piece->at, &view, err);
 }
 
 /* Whether it is the file with that mark. */
@@ -131,8 +136,7 @@ static ft_status is_meant(const ft_archive *archive, const char *path, const cha
                    path);
 }
 
-ft_status ranks_read(const ft_run *run, const char *data, int n, bool refuses, bool *read,
-                     ft_error *err)
+ft_status ranks_read(ft_run *run, const char *data, int n, bool refuses, bool *read, ft_error *err)
 {
     const piece *pieces = (const piece *)(const void *)data;
     const char *mark = data + n * (int64_t)sizeof *pieces, *path = mark + FT_MARK_BYTES;
@@ -144,8 +148,10 @@ ft_status ranks_read(const ft_run *run, const char *data, int n, bool refuses, b
     if (status != FT_OK && !unseen) *err = own;
     if (status != FT_OK) return unseen ? FT_OK : status;
     status = is_meant(archive, path, mark, refuses, read, err);
-    for (int i = 0; status == FT_OK && *read && i < n; i++)
-        status = read_piece(run, archive, &pieces[i], err);
+    for (int i = 0; status == FT_OK && *read && i < n; i++) {
+        reading r = {run, archive, &pieces[i]};
+        status = write_held(run, pieces[i].param, pieces[i].part >= 0, read_piece, &r, err);
+    }
     ft_archive_close(archive);
     return status;
 }

@@ -10,8 +10,9 @@
 #include "ranks/ranks.h"
 #include "state/batches.h"
 #include "state/late.h"
-#include "state/outputs.h"
-#include "state/remote.h"
+#include "ranks/outputs.h"
+#include "edges/remote.h"
+#include "state/here.h"
 
 struct ranks {
     ft_run *run;
@@ -38,6 +39,14 @@ static bool has_seats(const ft_run *run, int rank)
 {
     for (int s = 0; s < run->n_seats; s++)
         if (rank_of_seat(run, s) == rank) return true;
+    return false;
+}
+
+bool reads_input(const ft_run *run, int rank, int input)
+{
+    const ft_blueprint *b = run->blueprint;
+    for (int d = 0; d < b->cut.n_devices; d++)
+        if (b->cut.devices[d].rank == rank && b->blocks[d].input_at[input] >= 0) return true;
     return false;
 }
 
@@ -209,6 +218,16 @@ static ft_status hear_all(ft_run *run, void (*hear)(void *run, int rank, char *d
     return ft_world_take_replies(run->world, FT_TAG_REPLY, hear, run, err);
 }
 
+ft_status ranks_meet(ft_run *run, ft_error *err)
+{
+    ft_error later;
+    if (!leads(run) || !remotes_meet_first(run)) return FT_OK;
+    say_all(run, (control){.kind = SAY_MEET});
+    ft_status status = remotes_meet(run, err);
+    ft_status heard = hear_all(run, NULL, status == FT_OK ? err : &later);
+    return status == FT_OK ? heard : status;
+}
+
 /* -- legs -------------------------------------------------------------------------------------- */
 
 ft_status ranks_begin(ft_run *run, int64_t batches, int64_t first_step, ft_error *err)
@@ -342,18 +361,30 @@ static void tell_holders(ft_run *run, const control *c, const void *data, int64_
         if (rank == owner || copies[rank * b->n_params + param]) say(run, rank, *c, bytes);
 }
 
-void ranks_store(ft_run *run, int param)
+/* Whether a process besides rank 0 has a parameter. */
+static bool is_elsewhere(const ft_run *run, int param)
 {
     const ft_blueprint *b = run->blueprint;
-    const mirror *m = &run->mirrors[param];
+    const struct ranks *r = run->ranks;
+    for (int rank = 1; rank < ft_world_size(run->world); rank++) {
+        int64_t at = (int64_t)rank * b->n_params + param;
+        if (r->copies[at] || r->state_copies[at]) return true;
+    }
+    return !owner_is_here(run, param);
+}
+
+ft_status ranks_store(ft_run *run, int param, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
     bool here = owner_is_here(run, param);
-    if (!here && !m->is_new) return;
+    if (!is_elsewhere(run, param) || (!here && !run->mirrors[param].is_new)) return FT_OK;
+    if (here) FT_TRY(fetch_mirror(run, param, err));
     int64_t state_bytes = ft_blueprint_state_bytes(b, param);
     const control weights = {.kind = SAY_STORE, .number = param};
     const control state = {.kind = SAY_STORE_STATE, .number = param};
-    tell_holders(run, &weights, here ? param_at(run, param) : m->param,
-                 ft_spec_bytes(&b->params[param].spec));
-    if (state_bytes) tell_holders(run, &state, here ? run->states[param] : m->state, state_bytes);
+    tell_holders(run, &weights, mirrored_param(run, param), ft_spec_bytes(&b->params[param].spec));
+    if (state_bytes) tell_holders(run, &state, mirrored_state(run, param), state_bytes);
+    return FT_OK;
 }
 
 void ranks_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed)
@@ -377,17 +408,6 @@ bool ranks_all_have(const ft_run *run, const piece *p, const bool *ranks)
     for (int rank = 0; rank < ft_world_size(run->world); rank++)
         if ((rank == owner || copies[rank * b->n_params + p->param]) && !ranks[rank]) return false;
     return true;
-}
-
-char *held_at(const ft_run *run, int s, int param, bool state)
-{
-    const ft_seat_layout *seat = &run->blueprint->seats[s];
-    for (int i = 0; seat_is_here(run, s) && i < seat->n_params; i++) {
-        const ft_seat_param *p = &seat->params[i];
-        if (p->param == param && (p->owned || (state ? p->with_state : p->replica)))
-            return state ? known_state(run, s, param) : run->seats[s].params[param];
-    }
-    return NULL;
 }
 
 ft_status ranks_refresh(ft_run *run, ft_error *err)
@@ -421,11 +441,14 @@ static ft_status open_slips(ft_run *run, ft_error *err)
     return FT_OK;
 }
 
+/* Of other processes, at rank 0; elsewhere of cards, which leave them in host memory. */
 static ft_status open_outputs(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    for (int i = 0; leads(run) && i < b->n_outputs; i++) {
-        if (seat_is_here(run, b->outputs[i].seat)) continue;
+    for (int i = 0; i < b->n_outputs; i++) {
+        bool here = seat_is_here(run, b->outputs[i].seat);
+        bool of_card = run->workers[b->seats[b->outputs[i].seat].device].findings;
+        if (leads(run) ? here : !here || !of_card) continue;
         run->told_outputs[i] = ft_arena_array(run->arena, b->batch_slots, b->outputs[i].slot_bytes);
         if (!run->told_outputs[i]) return no_memory(err);
     }

@@ -10,6 +10,7 @@
 
 /* What rank 0 says; bytes may follow. */
 typedef enum {
+    SAY_MEET,        /* replied to, when channels are open */
     SAY_BEGIN,       /* a leg: number of batches, first_step. Replied to */
     SAY_FEED,        /* bucket, rate; the inputs that the rank reads */
     SAY_DRAIN,       /* */
@@ -37,12 +38,16 @@ typedef struct control {
 /* Of a run, before its legs. */
 ft_status ranks_open(ft_run *run, ft_error *err);
 void ranks_close(ft_run *run);
+/* At rank 0, of a run that all have: the processes of its edges meet. */
+ft_status ranks_meet(ft_run *run, ft_error *err);
 /* The others free theirs. */
 void ranks_free(ft_world *world);
 /* Whether the run has other processes do what it does. */
 bool leads(const ft_run *run);
 /* Parts of a batch that end apart: seats here and, at rank 0, other processes with seats. */
 int ranks_parts(const ft_run *run);
+/* Whether a seat of that rank reads an input. */
+bool reads_input(const ft_run *run, int rank, int input);
 
 /* At rank 0, around a leg; at its end with what happened there. */
 ft_status ranks_begin(ft_run *run, int64_t batches, int64_t first_step, ft_error *err);
@@ -53,7 +58,7 @@ void ranks_drain(ft_run *run);
 /* Parameters with their state, from their owner into the mirror; and to those who have them, with
  * a refresh there. */
 ft_status ranks_fetch(ft_run *run, int param, ft_error *err);
-void ranks_store(ft_run *run, int param);
+ft_status ranks_store(ft_run *run, int param, ft_error *err);
 /* Those who have a parameter draw it; what was written of it before is forgotten. */
 void ranks_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed);
 ft_status ranks_refresh(ft_run *run, ft_error *err);
@@ -64,7 +69,8 @@ typedef struct piece {
     int32_t param, part;
     int64_t at;
 } piece;
-/* What it is; where it is owned by this process, with its data. */
+/* What it is; where it is owned by this process, with its data, of the mirror where there is one.
+ */
 ft_view piece_view(const ft_run *run, const piece *p);
 /* What is said of a file. */
 typedef struct file_words {
@@ -86,11 +92,22 @@ void ranks_note_read(ft_run *run);
 /* Whether all processes that have a piece, as its owner or as a copy, are among these. */
 bool ranks_all_have(const ft_run *run, const piece *p, const bool *ranks);
 /* Elsewhere: does what ranks_say_file says, in the file that is meant. */
-ft_status ranks_write(const ft_run *run, const char *data, int n, bool *wrote, ft_error *err);
-ft_status ranks_read(const ft_run *run, const char *data, int n, bool refuses, bool *read,
-                     ft_error *err);
+ft_status ranks_write(ft_run *run, const char *data, int n, bool *wrote, ft_error *err);
+ft_status ranks_read(ft_run *run, const char *data, int n, bool refuses, bool *read, ft_error *err);
+
+/* mirrors.c: a parameter, with its state, into its mirror, where it is not in this process's host
+ * memory; what the host finds of them then; between the owner's device, here, and the mirror. */
+ft_status fetch_mirror(ft_run *run, int param, ft_error *err);
+char *mirrored_param(const ft_run *run, int param);
+char *mirrored_state(const ft_run *run, int param);
+ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err);
 /* Where a seat here has a parameter, or its state, as its owner or as a copy; NULL: not there. */
 char *held_at(const ft_run *run, int seat, int param, bool state);
+/* Has a parameter, or its state or some of that, written in every seat here that has it, as its
+ * owner or as a copy. */
+typedef ft_status held_writer(void *arg, char *held, ft_error *err);
+ft_status write_held(ft_run *run, int param, bool state, held_writer *write, void *arg,
+                     ft_error *err);
 
 /* Elsewhere: tells rank 0 that a batch is done here, and with what; a failure of this process. */
 void ranks_report(ft_run *run, int64_t batch);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "io/io.h"
-#include "state/remote.h"
+#include "state/here.h"
 #include "state/state.h"
 
 typedef struct disk_file {

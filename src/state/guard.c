@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "state/places.h"
-#include "state/remote.h"
+#include "state/here.h"
 
 /* Of those classes whose places come and go, which evaluation has elsewhere. */
 static bool moves(ft_memory_class c)

@@ -6,7 +6,7 @@
  * the most that was live on it at one time. Nothing here reads what the plan says of memory. */
 #include <stdio.h>
 
-#include "state/edges.h"
+#include "state/slots.h"
 #include "state/ledger.h"
 
 /* -- bytes ------------------------------------------------------------------------------------- */

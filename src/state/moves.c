@@ -1,7 +1,7 @@
 /* state/moves.c - what the engine asks of devices besides computing: streams, events, copies. */
 #include <string.h>
 
-#include "state/remote.h"
+#include "state/here.h"
 
 /* -- streams and events ------------------------------------------------------------------------ */
 

@@ -35,14 +35,17 @@ typedef struct row_state {
 
 typedef struct edge_state {
     row_state rows[FT_ROWS];
-    /* Of an edge to another process (remote.c). */
-    int peer;                /* its rank; -1: none */
-    bool tells;              /* others fill slots of its row, which are freed here */
-    bool hears;              /* its maker, elsewhere, is told when a slot of the row is free: of
-                                edges from one process to a row, the first */
-    char *box;               /* the sender's slots; a receiver's for notes */
-    int64_t placed, arrived; /* numbers of what came last */
-    int64_t credits;         /* slots that were free again */
+    /* Of an edge to another process (edges/remote.c). */
+    int peer;      /* its rank; -1: none */
+    bool tells;    /* others fill slots of its row, which are freed here */
+    bool hears;    /* the first of its process to the row: that is told when a slot is free */
+    char *box;     /* the sender's slots, in host memory */
+    char *landing; /* a receiver's, of what the host does not write where it is used */
+    int64_t placed, arrived, credits; /* numbers of what came last; slots that were free again */
+    ft_channel *channel;              /* past host memory, NULL: there is none (edges/) */
+    ft_device_stream *lane;           /* of a receiver by a channel */
+    int64_t passes;                   /* and bytes that it was told of last */
+    bool awaits; /* of a row: host memory is on the way of some who fill its slots */
 } edge_state;
 
 typedef struct batch_state {
@@ -90,7 +93,7 @@ typedef struct seat_state {
     double *own_rates;       /* the same, of one parameter */
     bool spoiled;            /* saw a number that is not finite: updates no more */
     ft_device_event **ended; /* by ring slot: the seat is done with that batch */
-    ft_device_event *made, *left; /* edges.c: of what goes to other devices from where it is */
+    ft_device_event *made, *left; /* of what goes to other devices from where it is */
     unsigned leaving;             /* that, a bit a class, until something waited */
 } seat_state;
 
@@ -139,7 +142,7 @@ typedef struct worker {
     ft_device_event **fed;    /* by ring slot: what is read here of the batch has come */
     pool fed_slots;
     ft_team *team;             /* the executor's */
-    struct findings *findings; /* state/hearing.h; NULL: the CPU's functions do all */
+    struct findings *findings; /* actions/hearing.h; NULL: the CPU's functions do all */
     struct hearing *hearing;   /* with findings */
     char *block;
     int64_t block_bytes;

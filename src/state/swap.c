@@ -6,7 +6,7 @@
  * on its stream in or out, beside what is computed. What touches them waits until their newest copy
  * has ended, and nothing else does. Classes that move as a whole are in units.c. */
 #include "base/alloc.h"
-#include "state/remote.h"
+#include "state/here.h"
 
 /* A micro-batch under way; the ones whose number is larger by a multiple of the window follow it.
  */

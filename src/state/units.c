@@ -12,7 +12,7 @@
 #include "state/disk.h"
 #include "state/guard.h"
 #include "state/ledger.h"
-#include "state/remote.h"
+#include "state/here.h"
 
 /* Streams that bring something to a device. */
 typedef enum { BY_COPY, BY_COMPUTE, BRINGERS } bringer;

@@ -8,7 +8,7 @@
 #include "blueprint/states.h"
 #include "state/late.h"
 #include "state/ledger.h"
-#include "state/remote.h"
+#include "state/here.h"
 
 static const ft_version_ring *ring_of(const ft_run *run, int s, int kind)
 {

@@ -14,6 +14,7 @@
 #include "emulated.h"
 #include "runtime.h"
 #include "streams.h"
+#include "channels/channels.h"
 
 emulation emulated = {.fail_with = 999, .capability = 80};
 
@@ -61,27 +62,31 @@ static int n_contexts;
 
 /* Of programs whose callers set EMULATED_FAIL_AT: that call fails, and in the end they are told how
  * many there were, what was left open, and so on. EMULATED_NO_GRAPHS is what making a graph
- * answers, EMULATED_SLOW_MS how far behind the host's clock the cards' are. */
+ * answers, EMULATED_SLOW_MS how far behind the host's clock the cards' are, EMULATED_DROP_AT the
+ * number of a stream's wait that is left out, EMULATED_SEED that of orders. */
 static double slow_ms;
 
 static void tell(void)
 {
     fprintf(stderr,
             "emulated: %ld calls, %ld things left open, %ld launches, %ld graphs, %ld waits of the "
-            "host\n",
+            "host, %ld passes\n",
             atomic_load(&emulated.calls), atomic_load(&emulated.open),
             atomic_load(&emulated.launches), atomic_load(&emulated.graphs),
-            atomic_load(&emulated.host_waits));
+            atomic_load(&emulated.host_waits), atomic_load(&emulated.passes));
 }
 
 static __attribute__((constructor)) void read_environment(void)
 {
     const char *at = getenv("EMULATED_FAIL_AT"), *no_graphs = getenv("EMULATED_NO_GRAPHS");
-    const char *slow = getenv("EMULATED_SLOW_MS");
+    const char *slow = getenv("EMULATED_SLOW_MS"), *drop = getenv("EMULATED_DROP_AT");
+    const char *seed = getenv("EMULATED_SEED");
     if (!at || atexit(tell)) return;
     atomic_store(&emulated.fail_at, strtol(at, NULL, 10));
     if (no_graphs) atomic_store(&emulated.no_graphs, atoi(no_graphs));
     if (slow) slow_ms = atof(slow);
+    if (drop) atomic_store(&emulated.drop_at, strtol(drop, NULL, 10));
+    if (seed) atomic_store(&emulated.seed, (unsigned)strtoul(seed, NULL, 10));
 }
 
 /* -- failures ---------------------------------------------------------------------------------- */
@@ -569,7 +574,11 @@ static const ft_cuda_api *api(ft_error *err)
 
 static const void *const images[] = {"kernels", NULL};
 
-const ft_cuda_driver emu_driver = {FT_CUDA_DRIVER_TABLE("emu"), api, images, emu_cublas};
-const ft_cuda_driver emu_cpu_driver = {FT_CUDA_DRIVER_TABLE("cpu"), api, images, emu_cublas};
-const ft_cuda_driver emu_cuda_driver = {FT_CUDA_CARDS_TABLE("cuda"), api, images, emu_cublas};
-const ft_cuda_driver emu_cards_driver = {FT_CUDA_CARDS_TABLE("card"), api, images, emu_cublas};
+const ft_cuda_driver emu_driver = {FT_CUDA_DRIVER_TABLE("emu", FT_CHANNELS_ENTRIES), api, images,
+                                   emu_cublas, emu_nccl};
+const ft_cuda_driver emu_cpu_driver = {FT_CUDA_DRIVER_TABLE("cpu", FT_CHANNELS_ENTRIES), api,
+                                       images, emu_cublas, emu_nccl};
+const ft_cuda_driver emu_cuda_driver = {FT_CUDA_CARDS_TABLE("cuda", FT_CHANNELS_ENTRIES), api,
+                                        images, emu_cublas, emu_nccl};
+const ft_cuda_driver emu_cards_driver = {FT_CUDA_CARDS_TABLE("card", FT_CHANNELS_ENTRIES), api,
+                                         images, emu_cublas, emu_nccl};

@@ -50,7 +50,7 @@ return {
       "losses of a card's micro-batches are all that of the first" },
    { "src/actions/hear.c", "w->findings = oldest->found;", "", "check/cards",
       "all actions leave what they find in one place" },
-   { "src/state/hearing.c", "w->hearing->first = w->hearing->end = 0;", "w->hearing->end = 0;",
+   { "src/actions/hearing.c", "w->hearing->first = w->hearing->end = 0;", "w->hearing->end = 0;",
       "check/cards", "what the second leg finds is not heard" },
    { "src/engine/again.c", "run->first_step + number, &feed", "run->first_step, &feed",
       "check/cards", "a batch that is looked at again draws another step's dropout" },

@@ -1,10 +1,10 @@
-/* state/hearing.h - what actions have found on devices that run ahead of their workers.
+/* actions/hearing.h - what actions have found on devices that run ahead of their workers.
  *
  * A worker gives an action to such a device and goes on to the next. What it has to know of the
  * action - the loss, whether numbers are finite, squares of gradients - the device leaves in its
  * host memory, with an event behind it, until the worker hears it (actions/hear.c). */
-#ifndef FT_STATE_HEARING_H
-#define FT_STATE_HEARING_H
+#ifndef FT_ACTIONS_HEARING_H
+#define FT_ACTIONS_HEARING_H
 
 #include "state/run.h"
 

@@ -1,7 +1,7 @@
-/* state/outputs.c - the outputs of forwards alone: where their parts are, and brought together. */
+/* ranks/outputs.c - the outputs of forwards alone: where their parts are, and brought together. */
 #include <string.h>
 
-#include "state/outputs.h"
+#include "ranks/outputs.h"
 
 /* Parts of an output are in the order of the replicas. */
 static bool is_first(const ft_blueprint *b, int part)

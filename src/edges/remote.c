@@ -1,4 +1,4 @@
-/* state/remote.c - edges between devices of two processes.
+/* edges/remote.c - edges between devices of two processes.
  *
  * The maker leaves a value in a slot of its own, which is sent from there and lands in the slot of
  * the same number at the receiver; when that slot is free again, the maker is told. So both have
@@ -7,9 +7,11 @@
  * written down in its message. */
 #include <string.h>
 
+#include "edges/channels.h"
+#include "edges/remote.h"
 #include "state/batches.h"
+#include "state/here.h"
 #include "state/ledger.h"
-#include "state/remote.h"
 
 /* What an edge without cargo brings: the first failure of the batch that the sender knows, and the
  * squared norms of what the sending seat owns. */
@@ -18,46 +20,6 @@ typedef struct note {
     ft_error failure;
     double squared[];
 } note;
-
-bool is_here(const ft_run *run, int device)
-{
-    return run->blueprint->cut.devices[device].rank == run->rank;
-}
-
-bool seat_is_here(const ft_run *run, int seat)
-{
-    return is_here(run, run->blueprint->seats[seat].device);
-}
-
-int rank_of_seat(const ft_run *run, int seat)
-{
-    return run->blueprint->cut.devices[run->blueprint->seats[seat].device].rank;
-}
-
-bool owner_is_here(const ft_run *run, int param)
-{
-    return seat_is_here(run, run->blueprint->params[param].owner);
-}
-
-char *param_at(const ft_run *run, int param)
-{
-    return run->seats[run->blueprint->params[param].owner].params[param];
-}
-
-void run_stop(ft_run *run, const ft_error *error)
-{
-    pthread_mutex_lock(&run->error_lock);
-    if (run->error.status == FT_OK) run->error = *error;
-    pthread_mutex_unlock(&run->error_lock);
-    atomic_store(&run->stop, true);
-    for (int e = 0; e < run->n_edges; e++)
-        for (int r = 0; r < FT_ROWS; r++) {
-            ft_gate_wake(&run->edges[e].rows[r].filled);
-            ft_gate_wake(&run->edges[e].rows[r].freed);
-        }
-    ft_gate_wake(&run->fed_gate);
-    ft_gate_wake(&run->done_gate);
-}
 
 static bool sends(const ft_run *run, int e)
 {
@@ -122,10 +84,11 @@ static int64_t slot_bytes(const ft_run *run, int e)
                            : run->blueprint->cargoes[e].slot_bytes;
 }
 
-static char *box_at(const ft_run *run, int e, int64_t index)
+/* Where a slot is, of those that begin there. */
+static char *slot_in(const ft_run *run, int e, char *first, int64_t index)
 {
-    return run->edges[e].box +
-           index % run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n * slot_bytes(run, e);
+    int n = run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n;
+    return first + index % n * slot_bytes(run, e);
 }
 
 /* The slot's number, of the edge's receiver, that the sender fills next after that one. */
@@ -145,9 +108,21 @@ static int64_t next_index(const ft_run *run, int e, int64_t after)
 static char *slot_at(const ft_run *run, int e, int64_t index)
 {
     const ft_row *row = &run->blueprint->cargoes[e].rows[FT_ROW_EDGE];
-    if (is_note(run, e)) return box_at(run, e, index);
-    return run->workers[row->device].block + row->base +
-           index % row->n * run->blueprint->cargoes[e].slot_bytes;
+    return slot_in(run, e, run->workers[row->device].block + row->base, index);
+}
+
+/* Where a message puts it; that memory of cards is not the host's. */
+static char *landing_at(const ft_run *run, int e, int64_t index)
+{
+    char *first = run->edges[e].landing;
+    return first ? slot_in(run, e, first, index) : slot_at(run, e, index);
+}
+
+static bool lands_apart(const ft_run *run, int e)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_device *to = &b->cut.devices[b->seats[b->edges[e].to].device];
+    return is_note(run, e) || !ft_device_kinds[to->kind].in_host;
 }
 
 /* -- messages ---------------------------------------------------------------------------------- */
@@ -167,13 +142,31 @@ static int64_t bytes_of(const ft_run *run, int e, int batch)
     return c->bytes[c->kind == FT_CARGO_VALUES ? run->batches[batch % b->batch_slots].bucket : 0];
 }
 
+/* By a channel the message says how much passes. */
 void remote_fill(worker *w, const ft_action *a, int e)
 {
     ft_run *run = w->run;
-    char *box = box_at(run, e, ft_blueprint_slot_index(run->blueprint, e, a));
+    const edge_state *edge = &run->edges[e];
+    int64_t bytes = bytes_of(run, e, a->batch);
+    if (edge->channel) {
+        ft_world_send(run->world, edge->peer, tag_of(run, e, false), &bytes, sizeof bytes, true);
+        return;
+    }
+    char *box = slot_in(run, e, edge->box, ft_blueprint_slot_index(run->blueprint, e, a));
     if (is_note(run, e)) write_note(run, e, a->batch, (note *)(void *)box);
-    ft_world_send(run->world, run->edges[e].peer, tag_of(run, e, false), box,
-                  bytes_of(run, e, a->batch), false);
+    ft_world_send(run->world, edge->peer, tag_of(run, e, false), box, bytes, false);
+}
+
+ft_status remote_take(const worker *w, ft_device_stream *stream, const ft_action *a, int e,
+                      ft_error *err)
+{
+    const ft_run *run = w->run;
+    int64_t index = ft_blueprint_slot_index(run->blueprint, e, a);
+    char *slot = slot_at(run, e, index);
+    if (!run->edges[e].landing || is_note(run, e)) return FT_OK;
+    w->executor->driver->occupy(stream, slot, ft_place_room(slot_bytes(run, e)));
+    return copy_on(stream, at_device(run, w->device, slot),
+                   (ft_location){NULL, landing_at(run, e, index)}, bytes_of(run, e, a->batch), err);
 }
 
 /* The edges to one row's slots are among those of one edge of the plan, which stand together. */
@@ -201,8 +194,9 @@ static void *place(void *user, int from, int tag, int64_t bytes)
     (void)from;
     (void)bytes;
     if ((tag - run->first_tag) % 2) return run; /* of no bytes */
+    if (edge->channel) return &edge->passes;
     edge->placed = next_index(run, e, edge->placed);
-    return slot_at(run, e, edge->placed);
+    return landing_at(run, e, edge->placed);
 }
 
 /* A slot of a row that some device here fills is free again. */
@@ -229,21 +223,30 @@ static void arrived(void *user, int from, int tag, int64_t bytes)
     }
     edge->arrived = next_index(run, e, edge->arrived);
     if (is_note(run, e)) {
-        read_note(run, e, edge->arrived, (const note *)(void *)slot_at(run, e, edge->arrived));
+        read_note(run, e, edge->arrived, (const note *)(void *)landing_at(run, e, edge->arrived));
         bytes = 0;
     }
     pool *slots = &run->edges[run->blueprint->cargoes[e].slots_of].rows[FT_ROW_EDGE].slots;
-    if (ledger_arrive(run, slots, edge->arrived, bytes, &error) != FT_OK) run_stop(run, &error);
+    ft_status status = FT_OK;
+    if (edge->channel) {
+        bytes = edge->passes;
+        char *slot = slot_at(run, e, edge->arrived);
+        status = channel_receive(run, e, edge->arrived, slot, bytes, &error);
+    }
+    if (status == FT_OK) status = ledger_arrive(run, slots, edge->arrived, bytes, &error);
+    if (status != FT_OK) run_stop(run, &error); /* and nobody takes it */
+    if (status != FT_OK) return;
     ft_gate_open_by(&row->filled, (uint32_t)edge->arrived + 1 - ft_gate_count(&row->filled));
 }
 
 /* -- a run, a leg ------------------------------------------------------------------------------ */
 
-/* Slots of the sender, and where a receiver keeps notes; slots in host memory. */
+/* Slots of the sender, and where messages land; slots in host memory. */
 static int64_t box_bytes(const ft_run *run, int e)
 {
     const ft_row *row = &run->blueprint->cargoes[e].rows[FT_ROW_EDGE];
-    bool here = run->edges[e].peer >= 0 ? sends(run, e) || is_note(run, e)
+    if (run->edges[e].channel) return 0;
+    bool here = run->edges[e].peer >= 0 ? sends(run, e) || lands_apart(run, e)
                                         : row->at_home && is_here(run, row->device);
     return here ? ft_memory_round(row->n * slot_bytes(run, e)) : 0;
 }
@@ -260,7 +263,8 @@ static ft_status open_boxes(ft_run *run, ft_error *err)
     run->boxes = boxes;
     for (int e = 0; e < run->n_edges; e++) {
         int64_t bytes = box_bytes(run, e);
-        if (bytes) run->edges[e].box = run->boxes + at;
+        bool lands = run->edges[e].peer >= 0 && !sends(run, e);
+        if (bytes) *(lands ? &run->edges[e].landing : &run->edges[e].box) = run->boxes + at;
         at += bytes;
     }
     return FT_OK;
@@ -277,6 +281,35 @@ static bool is_first_of_maker(const ft_run *run, int e)
     return true;
 }
 
+/* Whether an edge to another process may have a channel. */
+static bool may_pass(const ft_run *run, int e)
+{
+    const ft_blueprint *b = run->blueprint;
+    const ft_driver *from = b->cut.devices[b->seats[b->edges[e].from].device].driver;
+    const ft_driver *to = b->cut.devices[b->seats[b->edges[e].to].device].driver;
+    return rank_of_seat(run, b->edges[e].from) != rank_of_seat(run, b->edges[e].to) &&
+           !is_note(run, e) && from && from == to && from->name_channel;
+}
+
+bool remotes_meet_first(const ft_run *run)
+{
+    bool some = false;
+    for (int e = 0; run->world && e < run->n_edges; e++) some = some || may_pass(run, e);
+    return some;
+}
+
+static ft_status open_edges(ft_run *run, ft_error *err)
+{
+    for (int e = 0; e < run->n_edges; e++)
+        if (run->edges[e].peer >= 0 && !run->edges[e].channel)
+            run->edges[run->blueprint->cargoes[e].slots_of].awaits = true;
+    FT_TRY(open_boxes(run, err));
+    remotes_reset(run);
+    if (!run->world) return FT_OK;
+    const ft_receiver receiver = {run->first_tag, 2 * run->n_edges, run, place, arrived};
+    return ft_world_listen(run->world, &receiver, err);
+}
+
 ft_status remotes_open(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -289,17 +322,27 @@ ft_status remotes_open(ft_run *run, ft_error *err)
         run->edges[b->cargoes[e].slots_of].tells = true;
         run->edges[e].hears = is_first_of_maker(run, e);
     }
-    FT_TRY(open_boxes(run, err));
-    remotes_reset(run);
-    if (!run->world) return FT_OK;
     run->first_tag = FT_EDGE_TAGS + (run->trains ? 2 * run->trains->n_edges : 0);
-    const ft_receiver receiver = {run->first_tag, 2 * b->n_edges, run, place, arrived};
-    return ft_world_listen(run->world, &receiver, err);
+    return remotes_meet_first(run) ? FT_OK : open_edges(run, err);
+}
+
+/* In the order of the edges, which all processes have; after a failure, too, of which the others
+ * hear. */
+ft_status remotes_meet(ft_run *run, ft_error *err)
+{
+    ft_error failure = {FT_OK, ""};
+    for (int e = 0; e < run->n_edges; e++)
+        if (run->edges[e].peer >= 0 && may_pass(run, e))
+            FT_TRY(channel_open(run, e, tag_of(run, e, true), sends(run, e), &failure, err));
+    if (failure.status == FT_OK) return open_edges(run, err);
+    *err = failure;
+    return failure.status;
 }
 
 void remotes_close(ft_run *run)
 {
     if (run->world) ft_world_forget(run->world, run);
+    for (int e = 0; run->edges && e < run->n_edges; e++) channel_close(&run->edges[e]);
     if (!run->boxes) return;
     ft_executor *executor = run->workers[run->home].executor;
     executor->driver->release(executor, FT_OF_HOST, run->boxes, run->boxes_bytes);
@@ -331,12 +374,4 @@ ft_status remotes_settle(ft_run *run, int64_t batches, ft_error *err)
             FT_TRY(ft_world_health(run->world, err));
     }
     return FT_OK;
-}
-
-bool reads_input(const ft_run *run, int rank, int input)
-{
-    const ft_blueprint *b = run->blueprint;
-    for (int d = 0; d < b->cut.n_devices; d++)
-        if (b->cut.devices[d].rank == rank && b->blocks[d].input_at[input] >= 0) return true;
-    return false;
 }

@@ -1,4 +1,4 @@
-/* state/edges.c - edges: who waits for which of their places, and how what passes gets there.
+/* edges/edges.c - edges: who waits for which of their places, and how what passes gets there.
  *
  * The gates of an edge say what was submitted, its events what the streams of devices have to wait
  * for before they touch a slot. An event is recorded before its gate opens, so who has passed the
@@ -6,40 +6,11 @@
  *
  * What goes apart is copied on a stream for that alone. Values wait for it in places of their own;
  * gradient terms and weights stay where their seat has them, and what would change them waits. */
-#include "state/edges.h"
+#include "edges/edges.h"
 
-#include "state/remote.h"
-
-/* That of its micro-batch or batch; of what goes apart, how many went before it. */
-int64_t place_number(const ft_run *run, ft_row_end at, const ft_action *a)
-{
-    if (at.row == FT_ROW_MADE && run->blueprint->cargoes[at.edge].apart)
-        return ft_gate_count(&run->edges[at.edge].rows[at.row].freed);
-    return ft_blueprint_slot_index(run->blueprint, at.edge, a);
-}
-
-char *row_place(const ft_run *run, ft_row_end at, const ft_action *a)
-{
-    const ft_cargo *c = &run->blueprint->cargoes[at.edge];
-    const ft_row *row = &c->rows[at.row];
-    int64_t number = place_number(run, at, a);
-    char *box = at.row == FT_ROW_EDGE ? run->edges[at.edge].box : NULL;
-    char *first = box ? box : run->workers[row->device].block + row->base;
-    return first + number % row->n * c->slot_bytes;
-}
-
-row_state *slots_row(const ft_run *run, ft_row_end at)
-{
-    int e = at.row == FT_ROW_EDGE ? run->blueprint->cargoes[at.edge].slots_of : at.edge;
-    return &run->edges[e].rows[at.row];
-}
-
-ft_row_end made_in(const ft_run *run, ft_row_end at)
-{
-    const ft_cargo *c = &run->blueprint->cargoes[at.edge];
-    bool waits = at.row == FT_ROW_EDGE && c->apart && c->rows[FT_ROW_MADE].n;
-    return waits ? (ft_row_end){at.edge, FT_ROW_MADE} : at;
-}
+#include "edges/channels.h"
+#include "edges/remote.h"
+#include "state/slots.h"
 
 /* Slots of what goes apart are filled beside the action's own stream. */
 static ft_device_stream *filler_of(const worker *w, const ft_action *a, ft_row_end at)
@@ -58,7 +29,8 @@ static ft_status begin_filling(worker *w, const ft_action *a, ft_row_end at, ft_
     bool copied = at.row == FT_ROW_MADE || c->rows[FT_ROW_USED].n;     /* out of it */
     ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_SLOT;
     if (number >= n && empty) FT_TRY(wait_for(w, stream, empty, what, c->edge, err));
-    if (c->slot_bytes && !c->rows[at.row].at_home)
+    bool passed = at.row == FT_ROW_EDGE && w->run->edges[at.edge].channel; /* to memory elsewhere */
+    if (c->slot_bytes && !c->rows[at.row].at_home && !passed)
         w->executor->driver->occupy(stream, row_place(w->run, at, a), ft_place_room(c->slot_bytes));
     return FT_OK;
 }
@@ -72,7 +44,8 @@ static ft_status begin_taking(worker *w, ft_device_stream *stream, const ft_acti
     ft_device_event *full = row->full[number % row->slots.n]; /* NULL: a message came */
     bool sent = c->rows[FT_ROW_MADE].n && !c->apart, copied = at.row == FT_ROW_USED || sent;
     ft_wait what = copied ? FT_WAIT_COPY : FT_WAIT_DATA; /* copied into it, by an action */
-    return full ? wait_for(w, stream, full, what, c->edge, err) : FT_OK;
+    if (full) return wait_for(w, stream, full, what, c->edge, err);
+    return at.row == FT_ROW_EDGE ? remote_take(w, stream, a, at.edge, err) : FT_OK;
 }
 
 ft_status begin_sending(worker *w, int e, ft_device_stream **out, ft_error *err)
@@ -131,13 +104,13 @@ static ft_status await(ft_device_event *event, ft_error *err)
     return event->executor->driver->await(event, err);
 }
 
-/* A slot is free when what read it has ended. */
+/* A slot is free when what read it has ended; by a channel, what fills it waits for that. */
 static ft_status pass_credit(const ft_run *run, ft_row_end at, ft_device_event *empty,
                              ft_error *err)
 {
     int slots_of = run->blueprint->cargoes[at.edge].slots_of;
     if (at.row != FT_ROW_EDGE || !run->edges[slots_of].tells) return FT_OK;
-    FT_TRY(await(empty, err));
+    if (run->edges[slots_of].awaits) FT_TRY(await(empty, err));
     remote_free(run, slots_of);
     return FT_OK;
 }
@@ -167,7 +140,7 @@ static ft_status end_filling(worker *w, const ft_action *a, ft_row_end at, ft_er
     ft_device_event *full = row->full[number % row->slots.n];
     FT_TRY(record_on(filler_of(w, a, at), full, err));
     if (at.row == FT_ROW_EDGE && run->edges[at.edge].peer >= 0) {
-        FT_TRY(await(full, err));
+        if (!run->edges[at.edge].channel) FT_TRY(await(full, err));
         remote_fill(w, a, at.edge);
     }
     /* one further, or past what other replicas put into the same slots */
@@ -187,6 +160,15 @@ static ft_status copy_row(const worker *w, ft_device_stream *stream, const ft_ac
                    c->bytes[bucket], err);
 }
 
+static ft_status send_row(const worker *w, ft_device_stream *stream, const ft_action *a,
+                          ft_row_end from, ft_error *err)
+{
+    const ft_run *run = w->run;
+    int bucket = run->batches[a->batch % run->blueprint->batch_slots].bucket;
+    int64_t bytes = run->blueprint->cargoes[from.edge].bytes[bucket];
+    return channel_send(w, stream, from.edge, row_place(run, from, a), bytes, err);
+}
+
 /* What was made for another device goes there, beside what is computed next. */
 static ft_status pass_on(worker *w, const ft_action *a, ft_row_end from, ft_row_end to,
                          ft_error *err)
@@ -194,7 +176,10 @@ static ft_status pass_on(worker *w, const ft_action *a, ft_row_end from, ft_row_
     ft_device_stream *stream = w->copies[COPY_APART];
     FT_TRY(begin_taking(w, stream, a, from, err));
     FT_TRY(begin_filling(w, a, to, err));
-    FT_TRY(copy_row(w, stream, a, from, to, err));
+    if (w->run->edges[to.edge].channel)
+        FT_TRY(send_row(w, stream, a, from, err));
+    else
+        FT_TRY(copy_row(w, stream, a, from, to, err));
     return end_taking(w, stream, a, from, err);
 }
 

@@ -1,6 +1,6 @@
-/* state/edges.h - places of edges, waited for and filled. */
-#ifndef FT_STATE_EDGES_H
-#define FT_STATE_EDGES_H
+/* edges/edges.h - places of edges, waited for and filled. */
+#ifndef FT_EDGES_H
+#define FT_EDGES_H
 
 #include "state/run.h"
 
@@ -8,14 +8,6 @@
  * then, what it wrote is there, or on its way. */
 ft_status begin_edges(worker *w, const ft_action *action, ft_error *err);
 ft_status end_edges(worker *w, const ft_action *action, ft_error *err);
-/* Where an action reads or writes what edges carry; the number of the place in its row, which goes
- * round. */
-char *row_place(const ft_run *run, ft_row_end at, const ft_action *action);
-int64_t place_number(const ft_run *run, ft_row_end at, const ft_action *action);
-/* The row that counts the slots: the edge's own, or that of another one with the same receiver. */
-row_state *slots_row(const ft_run *run, ft_row_end at);
-/* Where what fills the row is made: of values that go apart, in another row of their edge. */
-ft_row_end made_in(const ft_run *run, ft_row_end at);
 /* S and V: from the row that it takes from to the one that it fills. */
 ft_status do_pass(worker *w, const ft_action *action, ft_error *err);
 /* What an edge takes from where its seat has it is copied on *out, when all that was computed so

@@ -1,8 +1,8 @@
-/* state/outputs.h - what forwards alone hand out, in parts: one of each replica that makes some of
+/* ranks/outputs.h - what forwards alone hand out, in parts: one of each replica that makes some of
  * it.
  */
-#ifndef FT_STATE_OUTPUTS_H
-#define FT_STATE_OUTPUTS_H
+#ifndef FT_RANKS_OUTPUTS_H
+#define FT_RANKS_OUTPUTS_H
 
 #include "state/run.h"
 

@@ -1,5 +1,6 @@
-/* state/hearing.c - room for what actions have found on devices that run ahead of their workers. */
-#include "state/hearing.h"
+/* actions/hearing.c - room for what actions have found on devices that run ahead of their workers.
+ */
+#include "actions/hearing.h"
 
 #include "base/alloc.h"
 

@@ -1,0 +1,116 @@
+--- Emulated cards of several processes: what passes by channels, with NCCL emulated as well, gives
+-- the bits of one process; so does what goes by way of the host.
+
+local core = require("ftpipe.core")
+local process = require("spec.support.process")
+local several = require("spec.support.several")
+
+local PROGRAM = core.sys.executable():match("^(.*)/") .. "/ftpipe_emu"
+local missing = core.sys.exists(PROGRAM) ~= "file" and "there is no ftpipe_emu"
+   or several.missing()
+
+--- Runs code in n processes of emulated cards, by rank with more in their environment.
+local function play(n, code, environments)
+   local before = {}
+   for rank = 0, n - 1 do
+      before[rank] = "env EMULATED_FAIL_AT=0 " .. (environments and environments[rank] or "")
+   end
+   local command = several.command(n, { "-e", code }, 300, before)
+   return process.shell(command:gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'") .. " </dev/null")
+end
+
+--- Passes of all processes, things that they left open, and how many errors were told.
+local function told(err)
+   local passes, open, errors = 0, 0, 0
+   for left, n in err:gmatch("emulated: %d+ calls, (%d+) things left open[^\n]* (%d+) passes") do
+      passes, open = passes + tonumber(n), open + tonumber(left)
+   end
+   for _ in err:gmatch("ftpipe: [^\n]*") do errors = errors + 1 end
+   return passes, open, errors
+end
+
+local ALL = [[require("spec.support.several_cases").print(%d, "%s")]]
+local ONE = [[
+   local run = require("spec.support.pipeline").train {
+      devices = "%s", steps = 2, layers = 1, batch = 4, clip = 0.5 }
+   print(run.losses[1], run.losses[2], run.norms[2])]]
+
+describe("cards of several processes", function()
+   if missing then
+      pending("cannot be tried here: " .. missing)
+      return
+   end
+
+   for _, shape in ipairs { { 2, 1 }, { 2, 2 } } do
+      local ranks, each = shape[1], shape[2]
+      it(("compute what those of one do: %d of %d"):format(ranks, ranks * each), function()
+         local one, problem, ended = play(1, ALL:format(ranks * each, "emu:" .. ranks * each))
+         assert.equal(0, ended, problem)
+         local out, err, code = play(ranks, ALL:format(ranks * each,
+            ("hosts:%dxemu:%d"):format(ranks, each)))
+         assert.equal(0, code, err)
+         assert.equal(one, out)
+         local passes, open = told(err)
+         assert.is_true(passes > 0, err)
+         assert.equal(0, open, err)
+      end)
+   end
+
+   for rank = 0, 1 do
+      it("go by way of the host where a process has no NCCL: rank " .. rank, function()
+         local one = play(1, ONE:format("emu:2"))
+         local out, err, code = play(2, ONE:format("hosts:2xemu:1"),
+            { [rank] = "EMULATED_NO_NCCL=1" })
+         assert.equal(0, code, err)
+         assert.equal(one, out)
+         assert.same({ 0, 0, 0 }, { told(err) })
+      end)
+   end
+
+   -- The first ones are made when processes meet, where an edge goes by way of the host then.
+   it("end with one error, or go by way of the host, when a call of NCCL fails", function()
+      local one, ended = play(1, ONE:format("emu:2")), 0
+      for _, rank in ipairs { 0, 1 } do
+         for _, n in ipairs { 1, 2, 3, 5, 8, 14, 20, 24, 27, 30, 33 } do
+            local out, err, code = play(2, ONE:format("hosts:2xemu:1"),
+               { [rank] = "EMULATED_NCCL_FAIL_AT=" .. n })
+            local _, open, errors = told(err)
+            assert.equal(0, open, err)
+            if code == 0 then
+               assert.equal(one, out)
+            else
+               assert.equal(1, errors, err)
+               assert.matches("NCCL failed at", err)
+               ended = ended + 1
+            end
+         end
+      end
+      assert.is_true(ended > 4)
+   end)
+
+   it("name one that answers nothing, and end", function()
+      local marker = os.tmpname()
+      os.remove(marker)
+      finally(function() os.remove(marker) end)
+      local code = ([[
+         local pipeline = require("spec.support.pipeline")
+         local plan, o = pipeline.plan { devices = "hosts:2xemu:1", steps = 100000, layers = 1 }
+         local run = require("ftpipe.run.ranks").run(plan)
+         run:refresh()
+         pipeline.steps(run, plan, o, 1, 2)
+         require("ftpipe.core").sys.write_file(%q, "")
+         pipeline.steps(run, plan, o, 3, 100000)]]):format(marker)
+      local command = several.command(2, { "-e", code }, 300,
+         { [0] = "", [1] = ("sh -c 'echo $$ >%s.pid; exec \"$@\"' sh"):format(marker) })
+      local _, err, ended = process.shell(([[
+         %s </dev/null & launcher=$!
+         until [ -e %s ] || ! kill -0 $launcher; do sleep 0.1; done
+         kill -s STOP $(cat %s.pid)
+         wait $launcher; code=$?
+         kill -9 $(cat %s.pid); rm %s.pid
+         exit $code]]):format(command:gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'"), marker, marker,
+         marker, marker))
+      assert.matches("ftpipe: rank 1 %(host [^)]+%) has said nothing for 8", err)
+      assert.not_equal(124, ended, err)
+   end)
+end)

@@ -1,0 +1,107 @@
+/* ranks/mirrors.c - what seats have in memory that is not the host's, copied to host memory and
+ * back: for who looks at it between legs, and for other processes. */
+#include "base/alloc.h"
+#include "blueprint/states.h"
+#include "ranks/ranks.h"
+#include "state/late.h"
+#include "edges/remote.h"
+#include "state/here.h"
+
+char *mirrored_param(const ft_run *run, int param)
+{
+    const mirror *m = &run->mirrors[param];
+    return m->param ? m->param : param_at(run, param);
+}
+
+char *mirrored_state(const ft_run *run, int param)
+{
+    const mirror *m = &run->mirrors[param];
+    return m->state ? m->state : run->states[param];
+}
+
+ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const mirror *m = &run->mirrors[param];
+    int device = b->seats[b->params[param].owner].device;
+    const ft_location host[] = {{NULL, m->param}, {NULL, m->state}};
+    const ft_location there[] = {at_device(run, device, param_at(run, param)),
+                                 at_device(run, device, run->states[param])};
+    const int64_t bytes[] = {ft_spec_bytes(&b->params[param].spec),
+                             ft_blueprint_state_bytes(run->blueprint, param)};
+    for (int i = 0; i < 2; i++)
+        if (bytes[i])
+            FT_TRY(copy_on(run->workers[device].compute, to_device ? there[i] : host[i],
+                           to_device ? host[i] : there[i], bytes[i], err));
+    return FT_OK;
+}
+
+ft_status fetch_mirror(ft_run *run, int param, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    const worker *w = &run->workers[b->seats[b->params[param].owner].device];
+    mirror *m = &run->mirrors[param];
+    bool away = !owner_is_here(run, param);
+    if ((!w->findings && !away) || m->is_new) return FT_OK;
+    if (run->active)
+        return ft_fail(err, FT_INVALID, "engine: '%s' cannot be fetched while a leg is running",
+                       b->params[param].name);
+    if (!m->param) {
+        m->state = ft_arena_alloc(run->arena, ft_blueprint_state_bytes(run->blueprint, param) + 64);
+        m->param = ft_arena_alloc(run->arena, ft_spec_bytes(&b->params[param].spec));
+    }
+    if (!m->param || !m->state)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for a copy of '%s'",
+                       b->params[param].name);
+    if (away) return ranks_fetch(run, param, err);
+    FT_TRY(copy_mirror(run, param, false, err));
+    FT_TRY(w->executor->driver->finish(w->compute, err));
+    m->is_new = true;
+    return FT_OK;
+}
+
+char *held_at(const ft_run *run, int s, int param, bool state)
+{
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    for (int i = 0; seat_is_here(run, s) && i < seat->n_params; i++) {
+        const ft_seat_param *p = &seat->params[i];
+        if (p->param == param && (p->owned || (state ? p->with_state : p->replica)))
+            return state ? known_state(run, s, param) : run->seats[s].params[param];
+    }
+    return NULL;
+}
+
+/* By way of a page, which has what was there: only a part may be written. */
+static ft_status write_by_page(const worker *w, char *held, int64_t bytes, held_writer *write,
+                               void *arg, ft_error *err)
+{
+    const ft_location there = at_device(w->run, w->device, held);
+    char *page = ft_alloc(bytes);
+    ft_status status = FT_OK;
+    if (!page) return ft_fail(err, FT_NOMEM, "engine: no memory for a copy of a parameter");
+    FT_GO(copy_on(w->compute, (ft_location){NULL, page}, there, bytes, err));
+    FT_GO(w->executor->driver->finish(w->compute, err));
+    FT_GO(write(arg, page, err));
+    FT_GO(copy_on(w->compute, there, (ft_location){NULL, page}, bytes, err));
+    FT_GO(w->executor->driver->finish(w->compute, err));
+done:
+    ft_free(page);
+    return status;
+}
+
+ft_status write_held(ft_run *run, int param, bool state, held_writer *write, void *arg,
+                     ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    int64_t bytes = ft_spec_bytes(&b->params[param].spec);
+    if (state) bytes = ft_blueprint_state_bytes(b, param);
+    for (int s = 0; s < run->n_seats; s++) {
+        char *held = held_at(run, s, param, state);
+        const worker *w = &run->workers[b->seats[s].device];
+        if (!held) continue;
+        FT_TRY(w->findings ? write_by_page(w, held, bytes, write, arg, err)
+                           : write(arg, held, err));
+    }
+    run->mirrors[param].is_new = false;
+    return FT_OK;
+}
