@@ -206,6 +206,25 @@ describe("a plan that moves state to host memory and back", function()
       end
    end)
 
+   it("leaves on a device what there is room for, beside one that has none", function()
+      local o = with(options_of("gpt2", "gpipe"), {
+         devices = "cpu:2", update = "host", profile = "modelled", recompute = "never",
+      })
+      local least = pipeline.plan(with(o, { swap = "always" }))
+      local needs = { least.memory[1].total, least.memory[2].total }
+      assert.is_true(needs[1] > 1.1 * needs[2])
+      local run = pipeline.train(with(o, {
+         swap = "auto", devices = ("cpu:2/%dB"):format(needs[1]),
+      }))
+      assert.is_true(run.planned[2].total > 1.05 * needs[2])
+      for d, row in ipairs(run.measured) do
+         assert.is_true(row.total <= needs[1])
+         assert.is_true(run.plan.volumes[d].loads <= least.volumes[d].loads)
+      end
+      traffic.assert_copied(run)
+      assert.same(pipeline.train(with(o, { update = "device" })).params, run.params)
+   end)
+
    it("moves activations of micro-batches too, under every schedule", function()
       for _, case in ipairs { { "gpt2", "gpipe" }, { "bert", "1f1b" }, { "t5", "zero-bubble" },
          { "bert", "interleaved" }, { "gpt2", "async" }, { "t5", "harmony-pp" } } do

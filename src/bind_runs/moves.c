@@ -101,7 +101,8 @@ static ft_residency_scope opt_scope(lua_State *L, int t)
 /*** The plan with moves between device and host memory, so that it fits the devices' budgets.
  * @function blueprint:fit
  * @tparam table options least (true: as little device memory as there can be, whatever the
- *   budgets), spare (by device: bytes that are to be left), classes (that may move, a list of
+ *   budgets), spare (by device: bytes that are to be left; -1: all
+ *   but the least, by what leaves behind each task), classes (that may move, a list of
  *   their names; all when absent), scope ("task" or "action": what leaves when a task, or an
  *   action, has ended, though there is room; "group": a task, with what it makes for others),
  * writes_back (true: whatever leaves is copied), updates_at_home (true: in host memory, where the

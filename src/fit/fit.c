@@ -57,9 +57,15 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
     int64_t(*bytes)[FT_MEMORY_CLASSES] = ft_arena_array(arena, n, sizeof *bytes);
     int64_t *capacity = ft_arena_array(arena, n_devices, sizeof *capacity);
     bool *makes = ft_arena_array(arena, n, sizeof *makes);
-    if (!bytes || !capacity || !makes) return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
-    for (int d = 0; d < n_devices; d++)
-        capacity[d] = b->cut.devices[d].memory_bytes - b->blocks[d].total - fit->spare[d];
+    int64_t *least = ft_arena_array(arena, n_devices, sizeof *least);
+    bool *early = ft_arena_array(arena, n_devices, sizeof *early);
+    if (!bytes || !capacity || !makes || !least || !early)
+        return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
+    for (int d = 0; d < n_devices; d++) {
+        early[d] = fit->spare[d] < 0;
+        capacity[d] = b->cut.devices[d].memory_bytes - b->blocks[d].total;
+        if (!early[d]) capacity[d] -= fit->spare[d];
+    }
     for (int s = 0; s < n; s++) {
         extent extents[FT_MEMORY_CLASSES] = {{0, 0}};
         measure(b, s, extents);
@@ -79,10 +85,14 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
                           .room = fit->room,
                           .spreads = fit->spreads,
                           .scope = fit->scope,
+                          .early = early,
                           .writes_back = fit->writes_back,
                           .updates_at_home = fit->updates_at_home,
                           .makes = makes};
     if (fit->least) return ft_residency_least(out, capacity, err);
+    FT_TRY(ft_residency_least(out, least, err));
+    for (int d = 0; d < n_devices; d++)
+        if (early[d]) capacity[d] = least[d];
     for (int d = 0; d < n_devices; d++)
         if (capacity[d] < 0)
             return ft_fail(err, FT_INFEASIBLE,

@@ -7,7 +7,8 @@
 
 typedef struct ft_fit {
     bool least;           /* as little memory as there can be, whatever the budgets */
-    const int64_t *spare; /* by device: bytes that are left of its budget */
+    const int64_t *spare; /* by device: bytes that are left of its budget; negative: all but the
+                             least, by what leaves behind each task */
     unsigned classes;     /* that may move, as bits; of what cannot, none do */
     ft_tasks tasks;       /* that the blueprint's plan was made with */
     ft_residency_scope scope;

@@ -44,8 +44,9 @@ typedef struct planner {
     ft_arena *arena;
     ft_seating shares;
     int device;
-    int *seat;     /* by stage: the one on the device, or -1 */
-    bool *at_home; /* by stage: its updates work in host memory */
+    ft_residency_scope scope; /* of the device */
+    int *seat;                /* by stage: the one on the device, or -1 */
+    bool *at_home;            /* by stage: its updates work in host memory */
     ft_owners owners;
     ft_action *list;
     int64_t n;

@@ -56,7 +56,7 @@ ft_status residency_find_passes(planner *p, int64_t *n, ft_error *err)
     p->next_out = nowhere(p, plan->n_edges);
     if (!p->first_into || !p->first_out || !p->next_into || !p->next_out)
         return ft_fail(err, FT_NOMEM, "residency: no memory for %d edges", plan->n_edges);
-    for (int e = plan->n_edges - 1; e >= 0 && p->q->scope == FT_SCOPE_GROUP; e--) {
+    for (int e = plan->n_edges - 1; e >= 0 && p->scope == FT_SCOPE_GROUP; e--) {
         const ft_edge *edge = &plan->edges[e];
         if (p->seat[edge->from] < 0 || !ft_edge_stays(plan, edge) || is_within_task(p, edge))
             continue;

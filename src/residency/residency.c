@@ -18,15 +18,16 @@ static ft_status no_memory(ft_error *err)
 static ft_status plan_device(const ft_residency *q, const ft_plan *plan, int d, ft_arena *arena,
                              ft_action_list *out, ft_error *err)
 {
-    planner p = {.q = q, .plan = plan, .arena = arena, .device = d};
+    planner p = {.q = q, .plan = plan, .arena = arena, .device = d, .scope = q->scope};
     int64_t all = 0;
+    if (q->scope == FT_SCOPE_PLAN && q->early && q->early[d]) p.scope = FT_SCOPE_TASK;
     FT_TRY(residency_begin(&p, &all, err));
     *out = (ft_action_list){.n = (int)p.n, .actions = p.list};
-    bool stays = all <= q->capacity[d] && q->scope == FT_SCOPE_PLAN && !q->updates_at_home;
+    bool stays = all <= q->capacity[d] && p.scope == FT_SCOPE_PLAN && !q->updates_at_home;
     if (stays) return FT_OK; /* everything */
     FT_TRY(residency_find_uses(&p, err));
     FT_TRY(residency_find_stays(&p, err));
-    if (q->scope == FT_SCOPE_PLAN) FT_TRY(residency_put_off(&p, err));
+    if (p.scope == FT_SCOPE_PLAN) FT_TRY(residency_put_off(&p, err));
     FT_TRY(residency_hoist(&p, err));
     return residency_write(&p, out, err);
 }

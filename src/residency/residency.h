@@ -32,9 +32,11 @@ typedef struct ft_residency {
     double room; /* of what the capacity has over the least, the share that is left to such loads */
     bool spreads; /* what leaves is spread over what is needed about as far in the future */
     ft_residency_scope scope;
-    bool writes_back; /* whatever leaves is saved, also what the host has, and gradients are loaded
-                         to begin with: as of memory that is moved by somebody who does not know
-                         what is in it */
+    const bool *early; /* by device: where the scope is the plan's it is the task's there; NULL: on
+                          none */
+    bool writes_back;  /* whatever leaves is saved, also what the host has, and gradients are loaded
+                          to begin with: as of memory that is moved by somebody who does not know
+                          what is in it */
     bool updates_at_home; /* a stage's weights and gradients leave for its updates, which work in
                              host memory, where the optimizer's state stays; of stages whose
                              weights and gradients move */

@@ -372,7 +372,7 @@ static void send_home(planner *p, const ft_action *a)
 /* Whether what the action at `at` needs stays for the next one. */
 static bool goes_on(const planner *p, int64_t at)
 {
-    if (p->q->scope != FT_SCOPE_ACTION) return task_goes_on(p, at);
+    if (p->scope != FT_SCOPE_ACTION) return task_goes_on(p, at);
     const ft_action *a = &p->list[at], *b = &p->list[at + 1];
     return at + 1 < p->n && a->stage == b->stage && is_step(a) && is_step(b);
 }
@@ -382,7 +382,7 @@ static bool goes_on(const planner *p, int64_t at)
  */
 static void leave_scope(planner *p, int64_t at)
 {
-    if (p->q->scope == FT_SCOPE_PLAN) return;
+    if (p->scope == FT_SCOPE_PLAN) return;
     bool on = goes_on(p, at);
     for (int k = 0; k < p->n_items; k++) {
         item *i = &p->items[k];

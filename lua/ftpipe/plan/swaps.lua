@@ -15,14 +15,16 @@ local M = {}
 -- places of different sizes do not always lie next to each other without holes.
 local TRIES = 8
 
---- Bytes by which each device is over its budget, added to `spare` so many times; whether one is.
+--- Bytes by which each device is over its budget, added to `spare` so many times; `spare` with less
+-- than nothing of those devices that are, or nil where none is.
 local function add_over(plan, spare, times)
-   local any = false
+   local marked, any = {}, false
    for d, device in ipairs(plan.devices) do
       local over = plan.memory[d].total - device.memory_bytes
+      marked[d] = over > 0 and -1 or spare[d]
       if over > 0 then spare[d], any = spare[d] + times * over, true end
    end
-   return any
+   return any and marked or nil
 end
 
 -- What --swap may say besides classes: whether it waits until a device is over its budget, and how
@@ -146,13 +148,17 @@ local function fitted(plan, mode, choice)
    local spare = {}
    for d in ipairs(plan.devices) do spare[d] = 0 end
    if mode.least then return (smallest(plan, mode, spare, choice)) end
+   local marked
    for try = 1, TRIES do
       local moved, why = drawn(plan, mode, false, spare, choice)
       plan.unswapped = plan.unswapped or why
       if not moved then break end
-      if not add_over(moved, spare, 2 ^ (try - 1)) then return moved end
+      marked = add_over(moved, spare, 2 ^ (try - 1))
+      if not marked then return moved end
    end
    local least, why = smallest(plan, mode, spare, choice)
+   local some = least and marked and drawn(plan, mode, false, marked, choice)
+   least = some and fit.better(least, some) or least
    if least and fit.worst_over(least) == 0 then return least end
    plan.unswapped = plan.unswapped or why or "the places of what moves leave holes between them"
    return plan
