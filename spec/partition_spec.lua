@@ -253,6 +253,24 @@ describe("ft.partition", function()
       assert.is_true(result.gap < 0.005)
    end)
 
+   it("best does no more work than so much before it refines, however large a graph is", function()
+      local times, fixed = {}, {}
+      for i = 1, 3000 do
+         times[i] = (i % 5 == 0 and 4000 or 200) * (i <= 1500 and 6 or 1) + i % 7
+         fixed[i] = 1000 + i * 7919 % 1000
+      end
+      local problem = set(chain(times, 100, 8), { fixed_bytes = fixed, saved_bytes = fixed })
+      problem.in_flight = 8
+      for i = 4, 2997, 4 do -- so that there are many down-sets
+         local e = #problem.edge_from + 1
+         problem.edge_from[e], problem.edge_to[e], problem.edge_bytes[e] = i, i + 3, 100
+      end
+      for _, device in ipairs(problem.devices) do device.memory_bytes = 3.5e6 end
+      local result = ft.partition(problem, { max_stages = 16, effort = 1 })
+      assert.is_true(result.n_stages <= 16)
+      assert.is_true(result.work < 1100, result.work) -- 400 of seq, 400 of the sweep, 200, the rest
+   end)
+
    it("prefers fewer bytes at the same speed", function()
       local result = ft.partition(chain({ 1, 1, 1, 1, 1, 1, 1, 1 }, 1, 2), { method = "mixed" })
       assert.equal(4, result.objective_ns)

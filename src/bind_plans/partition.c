@@ -306,6 +306,7 @@ static void push_result(lua_State *L, const ft_partition_result *r, const ft_par
         script_set_number(L, "method_gap", r->objective_ns / r->method_bound_ns - 1);
     }
     script_set_number(L, "effort", (double)r->effort / STEPS_OF_EFFORT);
+    script_set_number(L, "work", (double)r->work / STEPS_OF_EFFORT);
     script_set_number(L, "down_sets", (double)r->down_sets);
     lua_pushboolean(L, r->proved);
     lua_setfield(L, -2, "proved");
@@ -369,8 +370,8 @@ static int64_t opt_effort(lua_State *L, int t)
  * @tparam[opt] table options method, cost, seed, effort (millions of steps), deadline_ms,
  * max_stages, max_stages_per_device, blocks, max_down_sets, in_order, free_transfers, straight
  * @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
- *   device, n_stages, objective_ns, moved_bytes, lower_bound_ns, gap, proved, effort, down_sets,
- *   method; method_bound_ns and method_gap where the method has a bound of its own */
+ *   device, n_stages, objective_ns, moved_bytes, lower_bound_ns, gap, proved, effort, work,
+ *   down_sets, method; method_bound_ns and method_gap where the method has a bound of its own */
 static int solve(lua_State *L)
 {
     ft_error err = {FT_OK, ""};

@@ -8,7 +8,8 @@
 
 /* The optimum, over all down-sets of the graph while there are not too many. */
 ft_status ft_solve_seq(ft_ground *g, ft_partition_result *result, ft_error *err);
-/* The same with as many down-sets as some seconds suffice for, where the options do not say. */
+/* The same with as many down-sets as some seconds suffice for, where the options do not say, and no
+ * more work than that. */
 ft_status ft_solve_seq_within(ft_ground *g, ft_partition_result *result, ft_error *err);
 /* Packs for devices that swap. */
 ft_status ft_solve_pack(ft_ground *g, ft_partition_result *result, ft_error *err);

@@ -50,6 +50,7 @@ typedef struct walk {
     double *rate;       /* by combination: work that the devices left do in a ns, at most */
     int *live, n_live;  /* combinations in which w->begin is reached, and of use */
     int *class_of;      /* by device */
+    bool over;          /* the search is to end, or the limit of work is passed */
 } walk;
 
 static const double ROUNDING = 1e-10; /* sums that slid may differ by as much, relatively */
@@ -199,6 +200,7 @@ static void take_in_turn(walk *w, int state)
 
 static void take_stage(walk *w, int state)
 {
+    w->over |= !ft_ground_spend(w->g, (int64_t)w->n_live * (w->in_turn ? 1 : w->n_classes));
     if (w->in_turn) {
         take_in_turn(w, state);
         return;
@@ -233,12 +235,18 @@ static bool may_grow(const walk *w)
 
 static void change_element(walk *w, int element, int sign)
 {
+    w->over |= !ft_ground_spend(w->g, 1 + w->e->first[element + 1] - w->e->first[element]);
     for (int i = w->e->first[element]; i < w->e->first[element + 1]; i++) {
         int unit = w->e->list[i];
         ft_load_change(w->g, &w->sums, w->held, unit, sign);
         for (int c = 0; w->g->allowed && c < w->n_classes; c++)
             if (!ft_ground_allows(w->g, unit, w->classes[c].first)) w->classes[c].barred += sign;
     }
+}
+
+static bool is_over(walk *w)
+{
+    return w->over |= ft_ground_stopped(w->g);
 }
 
 /* As deep as the longest stage has elements. */
@@ -248,7 +256,7 @@ static void walk_from(walk *w, int state, int depth)
     for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++) {
         int element = l->step_element[i];
         if (w->skipped[element]) continue;
-        if (ft_ground_stopped(w->g)) break;
+        if (is_over(w)) break;
         ft_load before = w->sums; /* taking out again would leave rounding behind */
         change_element(w, element, 1);
         if (may_grow(w)) {
@@ -290,7 +298,7 @@ static void slide(walk *w, int window[2])
     while (window[1] > window[0] && w->work_after[window[1] - 1] <= most)
         change_element(w, l->step_element[--window[1]], -1);
     if (window[1] == window[0]) w->sums = (ft_load){.out = 0};
-    while (may_grow(w)) {
+    while (may_grow(w) && !is_over(w)) {
         if (window[1] > window[0] && w->work_after[window[1]] <= most) take_stage(w, window[1]);
         if (window[1] == l->n - 1) break;
         change_element(w, l->step_element[window[1]++], 1);
@@ -311,14 +319,14 @@ static void leave_devices_empty(walk *w)
         }
 }
 
-/* The best combination at the end, -1 when there is none. */
+/* The best combination at the end; -1 when there is none, or when the walk did not end. */
 static int walk_all(walk *w)
 {
     int n = w->l->n, found = -1, window[2] = {0, 0};
     for (int64_t i = 0; i < (int64_t)n * w->n_counts; i++) w->best[i] = HUGE_VAL;
     w->best[0] = 0;
     w->sums = (ft_load){.out = 0};
-    for (w->begin = 0; w->begin < n && !ft_ground_stopped(w->g); w->begin++) {
+    for (w->begin = 0; w->begin < n && !is_over(w); w->begin++) {
         if (w->in_turn && !w->g->options->in_order) leave_devices_empty(w);
         const double *from = &w->best[(int64_t)w->begin * w->n_counts];
         w->n_live = 0;
@@ -332,7 +340,7 @@ static int walk_all(walk *w)
     }
     while (window[1] > window[0]) change_element(w, w->l->step_element[window[0]++], -1);
     const double *end = &w->best[(int64_t)(n - 1) * w->n_counts];
-    for (int c = 0; c < w->n_counts; c++) {
+    for (int c = 0; c < w->n_counts && !w->over; c++) {
         if (end[c] == HUGE_VAL || (w->n_stages && count_all(w, c) != w->n_stages)) continue;
         if (w->g->options->max_stages && count_all(w, c) > w->g->options->max_stages) continue;
         if (w->g->options->in_order && c + 1 < w->n_counts) continue;
@@ -405,17 +413,19 @@ double lattice_cut(const ft_ground *g, const ft_elements *e, const lattice *l, d
         return -1;
     }
     w.limit_ns = limit_ns;
-    for (int s = depends; s <= (depends ? g->problem->n_devices : 0); s++) {
+    /* from many stages on: they are likely to fit, and make the limit narrow for fewer */
+    for (int s = depends ? g->problem->n_devices : 0; s >= depends; s--) {
         w.n_stages = s;
         w.by_bytes = false;
         int end = walk_all(&w);
         if (end < 0) continue;
         double found = w.best[(int64_t)(l->n - 1) * w.n_counts + end];
-        if (!(found < best)) continue;
-        best = found;
+        if (!(found <= best)) continue;
         w.limit_ns = found * (1 + ROUNDING);
         w.by_bytes = true;
         end = walk_all(&w);
+        if (end < 0) break;
+        best = found;
         trace(&w, end, unit_device, unit_stage);
     }
     walk_free(&w);

@@ -129,6 +129,8 @@ static ft_status solve_levels(dream *d, ft_error *err)
             if (ft_ground_stopped(d->g)) return ft_ground_cancelled(err);
             for (int j = 0; j < d->s.n; j++) {
                 if (j >= i) fill_column(d, index, i, j);
+                if (!ft_ground_spend(d->g, (int64_t)(j > i ? j - i : 0) * l->machines))
+                    return states_too_much(err);
                 for (int m = 0; j < i && m < l->machines; m++)
                     *at(d, l, i, j, m) = (cell){HUGE_VAL, -1, 1};
             }

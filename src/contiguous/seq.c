@@ -9,7 +9,7 @@
 
 enum { N_ORDERS = 8, MOST_DOWN_SETS = 60000, ORDERED_ELEMENTS = 12000 };
 /* Within some seconds: down-sets, and those times units, since their stages grow as well. */
-enum { QUICK_DOWN_SETS = 20000, QUICK_WORK = 8000000 };
+enum { QUICK_DOWN_SETS = 20000, QUICK_WORK = 8000000, QUICK_STEPS = 400000000 };
 
 static const double FIRST_STEP = 0.004; /* from the lower bound on, relatively */
 static const double ROUNDING = 1e-9;
@@ -71,8 +71,8 @@ static bool cut_order(seq *s, const int *order)
     if (!lattice_chain(s->g, &s->e, order, &l)) return false;
     if (s->best_ns < HUGE_VAL) return cut(s, &l, s->best_ns);
     double step = s->g->lower_bound_ns * FIRST_STEP;
-    for (double limit = s->g->lower_bound_ns + step; step > 0 && s->best_ns == HUGE_VAL;
-         limit += step *= 2) {
+    for (double limit = s->g->lower_bound_ns + step;
+         step > 0 && s->best_ns == HUGE_VAL && ft_ground_spend(s->g, 0); limit += step *= 2) {
         if (!cut(s, &l, limit)) return false;
         if (limit > most_ns(s->g)) break;
     }
@@ -132,7 +132,7 @@ static ft_status cut_any_order(seq *s, bool *proved, ft_error *err)
     if (!too_many && !cut(s, &all, s->best_ns)) return ft_ground_no_memory(g, err);
     for (int rule = 1; too_many && rule < N_ORDERS && rule * s->e.n <= ORDERED_ELEMENTS; rule++)
         if (!cut_by_rule(s, rule)) return ft_ground_no_memory(g, err);
-    *proved = !too_many;
+    *proved = !too_many && ft_ground_spend(g, 0);
     return FT_OK;
 }
 
@@ -143,7 +143,9 @@ ft_status ft_solve_seq(ft_ground *g, ft_partition_result *result, ft_error *err)
     if (!seq_new(&s, g)) return ft_ground_no_memory(g, err);
     FT_TRY(g->options->in_order ? cut_in_order(&s, err) : cut_any_order(&s, &proved, err));
     if (ft_ground_stopped(g)) return ft_ground_cancelled(err);
-    if (s.best_ns == HUGE_VAL) return ft_ground_infeasible(g, "contiguous cut", "", err);
+    if (s.best_ns == HUGE_VAL)
+        return ft_ground_infeasible(g, "contiguous cut",
+                                    ft_ground_spend(g, 0) ? "" : ", as far as seq searched", err);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
     if (!stage_of) return ft_ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
@@ -163,7 +165,9 @@ ft_status ft_solve_seq_within(ft_ground *g, ft_partition_result *result, ft_erro
     if (!options.max_down_sets)
         options.max_down_sets = most < QUICK_DOWN_SETS ? most : QUICK_DOWN_SETS;
     g->options = &options;
+    int64_t limit = ft_ground_limit(g, QUICK_STEPS);
     ft_status status = ft_solve_seq(g, result, err);
+    g->tally->limit = limit;
     g->options = given;
     return status;
 }

@@ -74,6 +74,12 @@ static int number_of(explorer *x)
     return s->n++;
 }
 
+ft_status states_too_much(ft_error *err)
+{
+    return ft_fail(err, FT_INFEASIBLE,
+                   "partition: the graph is too large for pipedream within the work of best");
+}
+
 /* FT_INFEASIBLE when there are too many. */
 static ft_status explore(explorer *x, ft_error *err)
 {
@@ -98,7 +104,9 @@ static ft_status explore(explorer *x, ft_error *err)
             for (int w = 0; w < s->words; w++)
                 set[w] = set_of(s, state)[w] | x->behind[(int64_t)y * s->words + w];
             x->to[x->n_steps++] = number_of(x);
+            if (!ft_ground_spend(g, s->n / 8)) return states_too_much(err);
         }
+        if (!ft_ground_spend(g, g->n_forward)) return states_too_much(err);
         x->parent_first[state + 1] = x->n_steps;
     }
     return FT_OK;
@@ -171,6 +179,7 @@ static double sum_cut(const explorer *x, int state, const double *output_bytes, 
         int top = g->order[at];
         if (!states_hold(s, state, top) || !is_maximal(g, s, state, top)) continue;
         const uint64_t *behind = &x->behind[(int64_t)top * s->words];
+        if (!ft_ground_spend(g, at)) break;
         put(counted, top);
         for (int below = 0; below < at; below++) {
             int node = g->order[below];
@@ -207,7 +216,7 @@ static bool allocate_sums(const ft_ground *g, states *s)
 }
 
 /* Puts states into the order and fills what leads to what. */
-static bool finish(explorer *x)
+static ft_status finish(explorer *x, ft_error *err)
 {
     const ft_ground *g = x->g;
     states *s = x->s;
@@ -219,9 +228,10 @@ static bool finish(explorer *x)
     uint64_t *counted = ft_arena_array(g->arena, s->words, 8);
     s->reached_words = n / 64 + 1;
     s->reached = ft_arena_array(g->arena, (int64_t)n * s->reached_words, 8);
-    if (!order || !place || !sets || !output_bytes || !counted || !s->reached) return false;
-    if (!allocate_sums(g, s)) return false;
-    if (!sort_states(x, order) || !find_outputs(g, output_bytes)) return false;
+    if (!order || !place || !sets || !output_bytes || !counted || !s->reached)
+        return ft_ground_no_memory(g, err);
+    if (!allocate_sums(g, s) || !sort_states(x, order) || !find_outputs(g, output_bytes))
+        return ft_ground_no_memory(g, err);
     for (int i = 0; i < n; i++) {
         place[order[i]] = i;
         memcpy(&sets[(int64_t)i * s->words], set_of(s, order[i]), (size_t)s->words * 8);
@@ -235,8 +245,9 @@ static bool finish(explorer *x)
                 s->reached[(int64_t)place[x->to[e]] * s->reached_words + w] |= own[w];
         sum_state(g, s, i);
         s->cut_bytes[i] = sum_cut(x, i, output_bytes, counted);
+        if (!ft_ground_spend(g, g->n_forward)) return states_too_much(err);
     }
-    return true;
+    return FT_OK;
 }
 
 static ft_status check_forward(const ft_ground *g, ft_error *err)
@@ -280,5 +291,5 @@ ft_status states_make(const ft_ground *g, states *out, ft_error *err)
     if (!out->sets || !x.parent_first || !x.to || !x.hashes || !find_ancestors(&x))
         return ft_ground_no_memory(g, err);
     FT_TRY(explore(&x, err));
-    return finish(&x) ? FT_OK : ft_ground_no_memory(g, err);
+    return finish(&x, err);
 }

@@ -17,8 +17,11 @@ typedef struct states {
 /* The ends of stages as states, in turn. */
 ft_status states_of_stages(const ft_ground *g, const int *stage_of, int n_stages, states *out,
                            ft_error *err);
-/* In the ground's arena, in a topological order. FT_INFEASIBLE when there are too many. */
+/* In the ground's arena, in a topological order. FT_INFEASIBLE when there are too many, or more
+ * work than the limit. */
 ft_status states_make(const ft_ground *g, states *out, ft_error *err);
+/* FT_INFEASIBLE: the limit of work is passed. */
+ft_status states_too_much(ft_error *err);
 bool states_hold(const states *s, int state, int node);
 /* Whether state k leads to state j. */
 bool states_before(const states *s, int k, int j);

@@ -297,6 +297,7 @@ bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
         a.target = fmax(floor_ns, best->price * (1 - how->aim));
         sum_energy(&a);
     }
+    ft_ground_spend(g, p->steps - begin);
     return true;
 }
 

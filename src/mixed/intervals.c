@@ -68,7 +68,7 @@ bool intervals_new(intervals *v, const ft_ground *g, const int *unit_device, int
     int *stage_of = ft_arena_array(g->arena, 2 * (int64_t)g->n, sizeof *stage_of);
     int *space = ft_arena_array(g->arena, 4 * (int64_t)room, sizeof *space);
     if (!order || !stage_of || !space || !order_units(g, rule, order)) return false;
-    if (ft_stages_make(g, unit_device, stage_of, stage_of + g->n) < 0) return false;
+    if (ft_stages_make(g, unit_device, 0, stage_of, stage_of + g->n) < 0) return false;
     int *place = order + n, *stage = order + 2 * n;
     for (int i = 0; i < n; i++) {
         place[order[i]] = i;

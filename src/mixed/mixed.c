@@ -12,6 +12,7 @@
 #include "mixed/mixed.h"
 
 enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000 };
+enum { SWEEP_STEPS = 400000000 }; /* of work, of all assignments of a sweep: some seconds */
 enum {
     STEPS_A_UNIT = 500000, /* of ROUNDS rounds */
     DEFAULT_TIMES = 4,     /* and so many times as many when nobody says how many */
@@ -151,18 +152,31 @@ static bool pool_add(mixed *m, double price)
     return true;
 }
 
+/* How many assignments a sweep makes. */
+static int count_sweep(const mixed *m)
+{
+    int count = 0;
+    for (int n = next_blocks(m, 0); n; n = next_blocks(m, n)) count += coarsen_rules();
+    return count;
+}
+
+/* What one assignment leaves of its share, the others have. */
 static bool sweep(mixed *m)
 {
     const ft_ground *g = m->g;
     ft_ground own = *g;
+    int left = count_sweep(m);
+    int64_t end = g->tally->steps + SWEEP_STEPS;
     for (int n = next_blocks(m, 0); n; n = next_blocks(m, n))
         for (int rule = 0; rule < coarsen_rules() && !ft_ground_stopped(g) && !is_due(m); rule++) {
             blocks b;
             bool whole;
             if (!(own.arena = ft_arena_new())) return false;
             double price = -1;
+            int64_t limit = ft_ground_limit(g, (end - g->tally->steps) / left--);
             if (coarsen(&own, rule, m->order, n, &b))
                 price = assign_blocks(&own, &b, ASSIGN_STEPS / (1 + n / 64), m->device, &whole);
+            g->tally->limit = limit;
             ft_arena_free(own.arena);
             if (price < 0) return false;
             if (price == HUGE_VAL) continue;

@@ -6,6 +6,8 @@
 
 #include "mixed/placing.h"
 
+enum { USUAL_VISITS = 4 }; /* at most, of nodes and edges, as stages that are few are made */
+
 /* Nets of which more than one copy can be sent, as each of their units sees them. */
 static bool index_wide(placing *p)
 {
@@ -190,12 +192,16 @@ bool placing_valid(placing *p, double *slowest_ns)
     bool flight = g->problem->saved_bytes && g->problem->in_flight > 1;
     if (slowest_ns) *slowest_ns = placing_slowest(p);
     if (!flight && !gains && !ft_stages_limited(g)) return true;
-    p->steps += g->n + g->problem->n_edges; /* stages are made of all of them */
+    int64_t before = g->tally->steps, whole = g->n + g->problem->n_edges;
     ft_ground probe = *g;
     if (!(probe.arena = ft_arena_new())) return false;
     int *space = ft_arena_array(probe.arena, 2 * (int64_t)g->n, sizeof *space);
     int64_t *bytes = ft_arena_array(probe.arena, g->problem->n_devices, sizeof *bytes);
-    int n = space && bytes ? ft_stages_make(&probe, p->device, space, space + g->n) : -1;
+    int most = g->options->max_stages; /* more are not looked for */
+    int n = space && bytes ? ft_stages_make(&probe, p->device, most, space, space + g->n) : -1;
+    /* stages are made of all of them; of many stages, which are tried in turn, of some often */
+    int64_t visits = (g->tally->steps - before) / USUAL_VISITS;
+    p->steps += visits > whole ? visits : whole;
     bool valid = n >= 0 && ft_stages_allowed(g, space + g->n, n) &&
                  (!flight || fits_in_flight(p, space, n, bytes));
     if (valid && gains) *slowest_ns = slowest_with_gain(p, space, n - 1, space[g->n + n - 1]);
@@ -211,6 +217,8 @@ typedef struct branching {
     int *order; /* blocks, the largest first */
     double *work;
     int64_t steps, budget;
+    int64_t counted; /* of p.steps, as work */
+    bool spent;      /* the limit of work is passed */
     double best;
     int64_t best_moved;
     int *device; /* the best, by unit */
@@ -261,6 +269,12 @@ static void keep_best(branching *x)
     memcpy(x->device, x->p.device, (size_t)x->p.g->n_units * sizeof *x->device);
 }
 
+static void count_work(branching *x)
+{
+    x->spent |= !ft_ground_spend(x->p.g, x->p.steps - x->counted);
+    x->counted = x->p.steps;
+}
+
 /* As deep as there are blocks. */
 static void branch(branching *x, int depth)
 {
@@ -271,7 +285,7 @@ static void branch(branching *x, int depth)
     }
     int block = x->order[depth];
     bool tried[FT_PARTITION_DEVICES] = {false};
-    for (int turn = 0; turn < n_devices && x->steps < x->budget; turn++) {
+    for (int turn = 0; turn < n_devices && x->steps < x->budget && !x->spent; turn++) {
         int least = -1; /* devices by increasing price */
         placing_price(&x->p);
         for (int d = 0; d < n_devices; d++)
@@ -285,6 +299,7 @@ static void branch(branching *x, int depth)
         move_block(x, block, least);
         if (may_place(x, block, least)) branch(x, depth + 1);
         move_block(x, block, -1);
+        count_work(x);
     }
 }
 
@@ -302,6 +317,6 @@ double assign_blocks(const ft_ground *g, const blocks *b, int64_t budget, int *d
     }
     qsort_r(x.order, (size_t)b->n, sizeof *x.order, compare_work, x.work);
     branch(&x, 0);
-    *whole = x.steps < x.budget;
+    *whole = x.steps < x.budget && !x.spent;
     return x.best;
 }

@@ -35,6 +35,7 @@ static const method methods[] = {
     {"best", "the best of all", solve_best, PLACES},
 };
 
+enum { STRAIGHT_STEPS = 200000000 }; /* of work, some seconds */
 enum { N_METHODS = sizeof methods / sizeof *methods };
 
 static const method *method_at(int i)
@@ -73,7 +74,9 @@ static ft_status solve_straight(ft_ground *g, ft_partition_result *result, ft_er
     const ft_partition_options *given = g->options;
     options.straight = true;
     g->options = &options;
+    int64_t before = ft_ground_limit(g, STRAIGHT_STEPS);
     ft_status status = ft_solve_pipedream(g, result, err);
+    g->tally->limit = before;
     g->options = given;
     if (status == FT_INVALID) return FT_INFEASIBLE; /* it does not apply */
     if (status != FT_OK) return status;
@@ -210,6 +213,7 @@ ft_status ft_partition_solve(const ft_partition_problem *problem,
     result->method = how->name;
     if (status == FT_OK && how->kind == PLACES && !cost->judge) status = ft_ground_room(&g, err);
     if (status == FT_OK) status = how->solve(&g, result, err);
+    if (g.tally) result->work = g.tally->steps;
     ft_ground_free(&g);
     return status;
 }

@@ -44,6 +44,19 @@ bool ft_ground_late(const ft_ground *g)
     return g->deadline && ft_now_ns() > g->deadline;
 }
 
+bool ft_ground_spend(const ft_ground *g, int64_t steps)
+{
+    g->tally->steps += steps;
+    return !g->tally->limit || g->tally->steps <= g->tally->limit;
+}
+
+int64_t ft_ground_limit(const ft_ground *g, int64_t steps)
+{
+    int64_t before = g->tally->limit, own = g->tally->steps + steps;
+    if (!before || own < before) g->tally->limit = own;
+    return before;
+}
+
 ft_status ft_ground_cancelled(ft_error *err)
 {
     return ft_fail(err, FT_CANCELLED, "partition: stopped before it was done");
@@ -437,6 +450,8 @@ ft_status ft_ground_new(ft_ground *out, const ft_partition_problem *problem,
     FT_TRY(check_nodes(out, err));
     FT_TRY(check_edges(out, err));
     if (!(out->arena = ft_arena_new())) return ft_ground_no_memory(out, err);
+    if (!(out->tally = ft_arena_array(out->arena, 1, sizeof *out->tally)))
+        return ft_ground_no_memory(out, err);
     FT_TRY(make_order(out, err));
     FT_TRY(make_units(out, err));
     FT_TRY(make_weights(out, err));

@@ -14,6 +14,12 @@
 /* What all functions of one solve share. Everything is in the arena. */
 typedef struct ft_ground ft_ground;
 
+/* Work that was done, and that may be: steps of some operations each, counted where it can grow
+ * faster than the problem does. Counted and not timed, so that results are the same everywhere. */
+typedef struct ft_tally {
+    int64_t steps, limit; /* limit 0: none */
+} ft_tally;
+
 /* Sums of a set of units; see problem.h. */
 typedef struct ft_load {
     double ns[FT_PARTITION_KINDS], last_ns[FT_PARTITION_KINDS];
@@ -70,6 +76,7 @@ struct ft_ground {
     double *rate;                          /* by device: `work` that it does in a ns, at most */
     double *byte_ns;                       /* by device: of its link; 0: transfers cost nothing */
     double last_gain;                      /* by how much the last stage may be faster, >= 1 */
+    ft_tally *tally;                       /* of the solve: copies of a ground share it */
     int64_t deadline;                      /* on the clock of ft_now_ns; 0: none */
     const ft_partition_result *contiguous; /* that `seq` found before, or NULL */
 };
@@ -101,6 +108,11 @@ bool ft_load_fits(const ft_ground *g, const ft_load *sums, int device, int in_fl
 bool ft_ground_stopped(const ft_ground *g);
 /* Whether the deadline has passed. */
 bool ft_ground_late(const ft_ground *g);
+/* Counts steps of work; false once the limit is passed. */
+bool ft_ground_spend(const ft_ground *g, int64_t steps);
+/* Limits the work from here on, within the limit that there is; returns that one, for the caller to
+ * set again. */
+int64_t ft_ground_limit(const ft_ground *g, int64_t steps);
 ft_status ft_ground_cancelled(ft_error *err);
 /* FT_INFEASIBLE where all devices together have less memory than all nodes need. */
 ft_status ft_ground_room(const ft_ground *g, ft_error *err);
@@ -113,8 +125,10 @@ int ft_ground_in_flight(const ft_ground *g, int s, int n);
 /* -- stages ------------------------------------------------------------------------------------ */
 
 /* Cuts a placement (unit -> device) into stages, as few as are found: exactly the fewest for up to
- * 16 forward nodes. stage_of by node. Returns the number of stages; -1 without memory. */
-int ft_stages_make(const ft_ground *g, const int *unit_device, int *stage_of, int *stage_device);
+ * 16 forward nodes. stage_of by node. Returns the number of stages; -1 without memory; more than
+ * `most`, if that is not 0, without having filled anything, where there are more. */
+int ft_stages_make(const ft_ground *g, const int *unit_device, int most, int *stage_of,
+                   int *stage_device);
 /* By how much the nodes of stage `last` are faster at its own profile on devices of a kind, ns. */
 double ft_stages_gain_ns(const ft_ground *g, const int *stage_of, int last, int kind);
 /* Whether the options limit stages at all, and whether the limits hold. */

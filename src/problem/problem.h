@@ -117,6 +117,7 @@ typedef struct ft_partition_result {
     double method_bound_ns;
     bool proved;        /* optimal among the placements that the method considers */
     int64_t effort;     /* spent by methods that search, in steps */
+    int64_t work;       /* of the whole solve, in steps: what may grow faster than the problem */
     int64_t down_sets;  /* looked at by `seq` */
     const char *method; /* that found it, "seq" under "best"; a name of the table */
     void *memory;

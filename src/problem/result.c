@@ -133,7 +133,7 @@ ft_status ft_result_make(const ft_ground *g, const int *unit_device, const int *
     if (stage_of) {
         copy_stages(g, stage_of, r);
     } else {
-        r->n_stages = ft_stages_make(g, unit_device, r->stage, r->stage_device);
+        r->n_stages = ft_stages_make(g, unit_device, 0, r->stage, r->stage_device);
         if (r->n_stages < 0) return ft_ground_no_memory(g, err);
     }
     for (int s = 0; s < r->n_stages; s++) r->stage_replicas[s] = 1;

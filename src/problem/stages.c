@@ -17,7 +17,8 @@ typedef struct cutter {
     int *ready;   /* nodes that can be run, by device: ready[first[d] .. first[d] + n_ready[d]) */
     int *n_ready; /* by device */
     int *first;
-    int *trail; /* nodes run by the present device, for taking them back */
+    int *trail;     /* nodes run by the present device, for taking them back */
+    int64_t visits; /* of nodes that were run, and of edges from them */
 } cutter;
 
 static int device_of(const cutter *c, int node)
@@ -61,6 +62,8 @@ static int run_device(cutter *c, int d, bool keep)
             else if (keep)
                 c->ready[c->first[other] + c->n_ready[other]++] = next;
         }
+    for (int i = 0; i < n; i++)
+        c->visits += 1 + g->next_first[c->trail[i] + 1] - g->next_first[c->trail[i]];
     if (keep) c->n_ready[d] = 0;
     for (int done = 0; !keep && done < n; done++)
         for (int i = g->next_first[c->trail[done]]; i < g->next_first[c->trail[done] + 1]; i++)
@@ -68,12 +71,13 @@ static int run_device(cutter *c, int d, bool keep)
     return n;
 }
 
-/* Always the device that gets furthest. */
-static int cut_greedily(cutter *c, int *stage_of, int *stage_device)
+/* Always the device that gets furthest; stops behind `most` stages, if that is not 0. */
+static int cut_greedily(cutter *c, int most_stages, int *stage_of, int *stage_device)
 {
     const ft_ground *g = c->g;
     int n_stages = 0;
     for (int done = 0; done < g->n_forward; n_stages++) {
+        if (most_stages && n_stages == most_stages) return n_stages + 1;
         int best = -1, most = 0;
         for (int d = 0; d < g->problem->n_devices; d++) {
             if (!c->n_ready[d]) continue;
@@ -153,13 +157,16 @@ static int place_backward(const ft_ground *g, const int *unit_device, int *stage
     return n_stages;
 }
 
-int ft_stages_make(const ft_ground *g, const int *unit_device, int *stage_of, int *stage_device)
+int ft_stages_make(const ft_ground *g, const int *unit_device, int most, int *stage_of,
+                   int *stage_device)
 {
     cutter c;
     if (!cutter_new(&c, g, unit_device)) return -1;
     int n = g->n_forward <= EXACT_NODES ? cut_exactly(&c, stage_of, stage_device)
-                                        : cut_greedily(&c, stage_of, stage_device);
-    return n < 0 ? n : place_backward(g, unit_device, stage_of, stage_device, n);
+                                        : cut_greedily(&c, most, stage_of, stage_device);
+    ft_ground_spend(g, c.visits);
+    if (n < 0 || (most && n > most)) return n;
+    return place_backward(g, unit_device, stage_of, stage_device, n);
 }
 
 double ft_stages_gain_ns(const ft_ground *g, const int *stage_of, int last, int kind)

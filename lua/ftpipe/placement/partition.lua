@@ -170,8 +170,9 @@ local RULES = {
 --   it has: see placement/referee.lua)
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
 --   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was
---   spent: as much gives the same on any machine), method; method_bound_ns and method_gap (of the
---   placements that the method considers) where it has a bound of its own
+--   spent: as much gives the same on any machine), work (all of it, in millions of steps), method;
+--   method_bound_ns and method_gap (of the placements that the method considers) where it has a
+--   bound of its own
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
 function M.solve(problem, options)
    local own = opts.check("ft.partition", RULES, options)
