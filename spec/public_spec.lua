@@ -228,6 +228,8 @@ describe("what users call", function()
       local lines = {
          { 'ft.explore("t5-small", { devices = 3 })',
             "option 'devices': expected a string or a table, got 3" },
+         { 'ft.explore("t5-small", { schedule = print })', "expected a string or a table, got "
+            .. "a function; a rule of your own is ft%.schedule { next = FUNCTION }" },
          { "ft.plann", "ft has no 'plann' %(did you mean 'plan'%?%)" },
          { "ft.help", "ft has no 'help'" },
          { "ft.tensor()", "bad argument #1" },

@@ -5,6 +5,7 @@
 --       memory = { type = "bytes", default = "10 GiB" },
 --       schedule = { choices = { "gpipe", "1f1b" }, default = "1f1b" },
 --       lengths = { type = "table", items = "int" },      -- a list
+--       next = { type = "function", remedy = "write ..." }, -- said where a value is of another type
 --    }
 --    local o = opts.check("pipeline", rules, given)
 --
@@ -108,7 +109,10 @@ function M.convert(rule, value)
          type(kind)))
    end
    local result, problem = convert(value)
-   if result == nil then return nil, problem or "this value is not accepted" end
+   if result == nil then
+      return nil, (problem or "this value is not accepted")
+         .. (rule.remedy and "; " .. rule.remedy or "")
+   end
    local fine
    fine, problem = in_range(rule, result)
    if fine then fine, problem = chosen(rule, result) end

@@ -306,6 +306,15 @@ local function settle(model, o, only)
    return o.devices and #core.engine.devices(o.devices) or #model.devices
 end
 
+--- What a plan is, whatever number of stages at most it was asked for with; nil where there is none.
+local function identity(row)
+   local o, subject = row.options, row.subject
+   if not subject then return nil end
+   return table.concat({ o.micro_batches, tostring(o.schedule), o.packs or "",
+      tostring(o.partition), row.recomputed, table.concat(subject.result.stage, " "),
+      table.concat(subject.result.stage_device, " ") }, "|")
+end
+
 --- Tries the choices and takes the fastest that fits, of those that can be run if there are any.
 -- @param what a model, what ft.model takes as `model`, a graph, or a graph's file
 -- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
@@ -318,15 +327,19 @@ function M.search(what, given, seen)
    seen = seen or progress.counter("plans")
    local only, o = split(given)
    local model = explore.open(what)
-   local rows, placements, first = {}, {}, nil
+   local rows, placements, known, first = {}, {}, {}, nil
    local all = choices(o, only, settle(model, o, only))
    for i, choice in ipairs(all) do
       local m = choice.micro_batches
       placements[m] = placements[m] or {}
       local row = M.try(model, choice, placements[m])
-      row.number, rows[i] = i, row
-      if not first or comes_first(row, first) then first = row end
-      for _, other in ipairs(rows) do forget(other, first) end
+      row.number = i
+      local key = identity(row)
+      if not known[key or row] then
+         known[key or row], rows[#rows + 1] = true, row
+         if not first or comes_first(row, first) then first = row end
+         for _, other in ipairs(rows) do forget(other, first) end
+      end
       collectgarbage() -- plans are small in Lua and large in C
       seen(i, #all)
    end
