@@ -5,7 +5,7 @@
 --       memory = { type = "bytes", default = "10 GiB" },
 --       schedule = { choices = { "gpipe", "1f1b" }, default = "1f1b" },
 --       lengths = { type = "table", items = "int" },      -- a list
---       next = { type = "function", remedy = "write ..." }, -- said where a value is of another type
+--       next = { type = "function", remedy = "write ..." }, -- said of another type
 --    }
 --    local o = opts.check("pipeline", rules, given)
 --

@@ -306,7 +306,7 @@ local function settle(model, o, only)
    return o.devices and #core.engine.devices(o.devices) or #model.devices
 end
 
---- What a plan is, whatever number of stages at most it was asked for with; nil where there is none.
+--- What a plan is, whatever number of stages it was asked for with; nil where there is none.
 local function identity(row)
    local o, subject = row.options, row.subject
    if not subject then return nil end
