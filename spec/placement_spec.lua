@@ -1,9 +1,11 @@
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local flags = require("ftpipe.recipe.args")
 local ft = require("ftpipe")
 local partition = require("ftpipe.placement.partition")
 local process = require("spec.support.process")
+local ties = require("ftpipe.placement.ties")
 local turns = require("ftpipe.placement.turns")
 
 local RECIPE = "recipes/t5_rte.lua"
@@ -90,6 +92,50 @@ describe("--partition", function()
          assert.is_true(math.max(unpack(busy)) < 0.9 * math.max(unpack(before)))
          assert.is_true(even:simulate(2).seconds < first:simulate(2).seconds)
       end
+   end)
+
+   it("puts what reads one weight on one device where passing it takes longer", function()
+      local function plan(changes)
+         return ft.plan(options(copy({ devices = "sim:4x11GB", batch = 4, micro_batches = 2,
+            schedule = "async", steps = 20, batches = 20 }, changes)))
+      end
+      --- By scope the device of its first node.
+      local function places(found)
+         local on = {}
+         for n, stage in ipairs(found.partition.stage) do
+            local scope = found.graphs[1]:node(n).scope
+            on[scope] = on[scope] or found.partition.device[stage]
+         end
+         return on
+      end
+      for _, how in ipairs { "mixed", "best" } do
+         local tied = plan { partition = how }
+         local on = places(tied)
+         assert.equal(on["encoder/embed"], on["head"])
+         assert.equal(on["decoder/embed"], on["head"])
+         -- what blocks share is small: they are on several devices
+         assert.not_equal(on["encoder/block.0/attn"], on["encoder/block.5/attn"])
+         local apart = plan { partition = how, searched = true } -- cut once
+         assert.is_true(tied:simulate(20).seconds < apart:simulate(20).seconds / 2)
+         assert.is_true(tied:check() == tied)
+      end
+   end)
+
+   it("ties nodes by weights that are trained and large alone", function()
+      local o = { devices = "sim:2x11GB", micro_batches = 4 }
+      local function found(freeze)
+         local graph = ft.plan(options { partition = "seq", freeze = freeze }).graphs[1]
+         local of = {}
+         for n = 1, graph:counts().forward do of[n] = n end
+         return ties.of(graph, of, ft.graph(graph, { devices = o.devices }), o), graph
+      end
+      local list, graph = found()
+      for n, number in ipairs(list) do
+         local scope = graph:node(n).scope
+         local reads = scope == "head" or scope:find("^%w+/embed$") ~= nil
+         assert.is_true(number == -1 or reads, scope)
+      end
+      assert.is_nil((found("shared.*")))
    end)
 
    --- A chain of nodes with some edges that leave out neighbours, cut into stages of about as many

@@ -8,6 +8,7 @@ local opts = require("ftpipe.base.opts")
 local packs = require("ftpipe.schedule.packs")
 local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
+local ties = require("ftpipe.placement.ties")
 local turns = require("ftpipe.placement.turns")
 
 local M = {}
@@ -26,6 +27,9 @@ local METHODS = {
    greedy = { method = "greedy" },
    best = { method = "best", effort = EFFORT },
 }
+
+-- Those whose stages need not follow each other on their device.
+local ANYWHERE = { mixed = true, best = true }
 
 --- What --partition may say beside a file, sorted.
 function M.names()
@@ -148,6 +152,7 @@ local function attempt(graph, name, o, how, budget)
       flat = schedules.is_flat(o.schedule), phase = o.phase,
    }
    if always then problem.last_ns = nil end -- the last stage does as well
+   problem.tie = o.ties or problem.tie
    for d, rate in ipairs(o.link_rates or {}) do problem.devices[d].bytes_per_s = rate end
    limit_memory(problem.devices, how, budget and budget.others, in_order)
    if how.bare then problem.saved_bytes = nil end
@@ -229,8 +234,26 @@ local function even_stages(weighted, name, o, stage)
    return turns.balance(attempt(weighted, name, o, BY_TIME[1]), stage, on)
 end
 
+--- By node of the graph that is cut, with which others it is to share a device, since they read
+-- one weight; nil where none are, or where stages of a device follow each other.
+local function ties_of(views, graph, o)
+   if not ANYWHERE[o.partition] or type(graph) ~= "userdata" then return nil end
+   local of = views.of
+   if not of then
+      of = {}
+      for n in ipairs(views.weighted.nodes) do of[n] = n end
+   end
+   return ties.of(graph, of, views.small or views.weighted, o)
+end
+
+--- Whether nodes read weights that are worth having on one device.
+function M.has_ties(graph, o)
+   return ties_of(views_of(graph, o, o.placements or {}), graph, o) ~= nil
+end
+
 local function solve(graph, name, o, budget, known)
    local views = views_of(graph, o, known)
+   if o.tied then o = copy(o, { ties = ties_of(views, graph, o) }) end
    if row_of(name).in_order then
       local stage = first_that_fits(views.weighted, name, o, budget).stage
       if o.by_device and not budget then stage = even_stages(views.weighted, name, o, stage) end
@@ -250,7 +273,7 @@ end
 
 --- What a placement depends on, of the options that plans of one model and batch differ in.
 local function key_of(name, o, budget)
-   return joined(name, o.stages, packs.run(o), o.effort, o.recompute, o.phase, o.by_device,
+   return joined(name, o.stages, packs.run(o), o.effort, o.recompute, o.phase, o.by_device, o.tied,
       o.replicas and table.concat(o.replicas, "-"), schedules.is_flat(o.schedule),
       o.link_rates and table.concat(o.link_rates, " "),
       schedules.folds(o.schedule), schedules.replicates(o.schedule), budget and budget.factor,
@@ -267,9 +290,10 @@ end
 --   (bytes kept for a byte of parameters, else what the optimizer needs), costs (of a profile),
 --   effort (of mixed and best), link_rates (by device, in place of its own link), phase (balance
 --   forwards or backwards alone), by_device (stages that devices take in turns give them equal
---   work, where no budget says more), placements (a table that is filled, for calls that differ in
---   name, stages, packs, replicas, effort, schedule, recompute, link_rates, phase and by_device
---   alone: many schedules ask for the same),
+--   work, where no budget says more), tied (of mixed and best: nodes that read one weight share a
+--   device), placements (a table that is filled, for calls that differ in
+--   name, stages, packs, replicas, effort, schedule, recompute, link_rates, phase, by_device and
+--   tied alone: many schedules ask for the same),
 --   replicas (of seq: how many devices, in their order, each group has that stages go to in turns)
 -- @tparam[opt] table budget what a plan showed: factor (bytes kept for a byte of parameters),
 --   frozen_factor (for one of those that are not trained),

@@ -59,7 +59,8 @@ end
 --- Plans to train by, of which the fastest is to be taken: cut by time and memory; where swaps may
 -- make room as well as recomputation does, by time alone, and by memory alone; by links of
 -- neighbours; by the time of forwards, and of backwards; by that of devices which take stages in
--- turns, unless the cut decides how late weights are: then a budget would change the numbers.
+-- turns, unless the cut decides how late weights are: then a budget would change the numbers; with
+-- nodes that read one weight on one device.
 local function draw_training(o, graphs)
    local first, plan = draw_once(o, graphs)
    local plans = { plan }
@@ -72,6 +73,9 @@ local function draw_training(o, graphs)
       local even, fits = draw_once(copy(o, { by_device = true }), graphs)
       plans[#plans + 1] = fits
       plans[#plans + 1] = swaps.mode(o).over and fits ~= even and even or nil
+   end
+   if not o.searched and placement.has_ties(graphs[#graphs], o) then
+      plans[#plans + 1] = select(2, draw_once(copy(o, { tied = true }), graphs))
    end
    return plans
 end
