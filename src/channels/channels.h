@@ -28,8 +28,8 @@
  *    term is passed to its slot, and added there. NCCL adds nothing, so bits do not depend on it.
  *  - Failure: processes watch each other by MPI, and NCCL's own errors are asked for as often. A
  *    leg that ends early cuts its channels (ncclCommAbort), from whatever thread, so that kernels
- * of NCCL end and nobody waits for a stream for ever; a run whose channels were cut has no other
- * leg.
+ *    of NCCL end and nobody waits for a stream for ever; a run whose channels were cut has no
+ *    other leg.
  *  - Without NCCL at one end, or where a communicator is refused (two processes on one card), the
  *    edge goes by way of the host, and the device's remark says why.
  *  - Memory: none of the host's. What NCCL takes of a card is not the run's to plan: two
