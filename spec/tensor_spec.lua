@@ -53,6 +53,8 @@ describe("tensor", function()
       assert.is_true(drawn("uniform") == drawn("uniform", 1, 0, 0))
       assert.fails_with(function() drawn("levy") end, "'levy'.*constant, normal, uniform")
       assert.fails_with(function() tensor.zeros({ 2 }, "i32"):draw("normal") end, "floating dtype")
+      assert.fails_with(function() tensor.zeros({ 2 }, "f12") end,
+         "no dtype is called 'f12', expected one of: f32, f64, f16, bf16, i32, i64, u8, bool")
    end)
 
    it("counts from 1, and backwards from -1", function()

@@ -74,25 +74,37 @@ int script_check_axis(lua_State *L, int i, int n_dims)
     return (int)script_check_index(L, i, n_dims, "axis");
 }
 
-/* -- dtypes, shapes, laws
- * --------------------------------------------------------------------------- */
+/* -- names, shapes ----------------------------------------------------------------------------- */
 
-/* One more of the names that an argument may be; the list has room for all. */
-static void add_name(char *list, const char *name)
+/* Pushes "a, b, c". */
+static const char *push_list(lua_State *L, const char *const *names, int n)
 {
-    strcat(list, *list ? ", " : "");
-    strcat(list, name);
+    luaL_Buffer list;
+    luaL_buffinit(L, &list);
+    for (int k = 0; k < n; k++) {
+        if (k) luaL_addstring(&list, ", ");
+        luaL_addstring(&list, names[k]);
+    }
+    luaL_pushresult(&list);
+    return lua_tostring(L, -1);
+}
+
+/* Which of the names the argument is. */
+static int check_name(lua_State *L, int i, const char *what, const char *const *names, int n)
+{
+    const char *name = script_check_string(L, i);
+    for (int k = 0; k < n; k++)
+        if (strcmp(name, names[k]) == 0) return k;
+    script_arg_error(L, i, "no %s is called '%.40s', expected one of: %s", what, name,
+                     push_list(L, names, n));
+    return 0;
 }
 
 ft_dtype script_check_dtype(lua_State *L, int i)
 {
-    const char *name = script_check_string(L, i);
-    ft_dtype dtype = FT_F32;
-    if (ft_dtype_find(name, &dtype)) return dtype;
-    char list[128] = "";
-    for (int d = 0; d < FT_DTYPE_COUNT; d++) add_name(list, ft_dtype_name((ft_dtype)d));
-    script_arg_error(L, i, "no dtype is called '%.40s', expected one of: %s", name, list);
-    return dtype;
+    const char *names[FT_DTYPE_COUNT];
+    for (int d = 0; d < FT_DTYPE_COUNT; d++) names[d] = ft_dtype_name((ft_dtype)d);
+    return (ft_dtype)check_name(L, i, "dtype", names, FT_DTYPE_COUNT);
 }
 
 ft_dtype script_arg_dtype(lua_State *L, int i, ft_dtype preset)
@@ -129,13 +141,9 @@ void script_push_shape(lua_State *L, const ft_shape *shape)
 
 static ft_law check_law(lua_State *L, int i)
 {
-    const char *name = script_check_string(L, i);
-    ft_law law = FT_LAW_CONSTANT;
-    if (ft_law_find(name, &law)) return law;
-    char list[128] = "";
-    for (int k = 0; k < FT_N_LAWS; k++) add_name(list, ft_law_name((ft_law)k));
-    script_arg_error(L, i, "no law of numbers is called '%.40s', expected one of: %s", name, list);
-    return law;
+    const char *names[FT_N_LAWS];
+    for (int k = 0; k < FT_N_LAWS; k++) names[k] = ft_law_name((ft_law)k);
+    return (ft_law)check_name(L, i, "law of numbers", names, FT_N_LAWS);
 }
 
 ft_draw script_check_draw(lua_State *L, int i, uint64_t *seed)
@@ -159,19 +167,13 @@ void script_options(lua_State *L, int t, const char *const *names)
 {
     check_type(L, t, LUA_TTABLE);
     for (lua_pushnil(L); lua_next(L, t); lua_pop(L, 1)) {
-        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
-        const char *const *name = names;
-        while (*name && !(key && strcmp(*name, key) == 0)) name++;
-        if (*name) continue;
-        luaL_Buffer list;
-        luaL_buffinit(L, &list);
-        for (name = names; *name; name++) {
-            if (name != names) luaL_addstring(&list, ", ");
-            luaL_addstring(&list, *name);
-        }
-        luaL_pushresult(&list);
-        script_arg_error(L, t, "unknown option '%.60s' (expected one of: %s)",
-                         key ? key : luaL_typename(L, -3), lua_tostring(L, -1));
+        bool named = lua_type(L, -2) == LUA_TSTRING, known = false;
+        const char *key = named ? lua_tostring(L, -2) : luaL_typename(L, -2);
+        int n = 0;
+        for (; names[n]; n++) known = known || (named && strcmp(names[n], key) == 0);
+        if (!known)
+            script_arg_error(L, t, "unknown option '%.60s' (expected one of: %s)", key,
+                             push_list(L, names, n));
     }
 }
 

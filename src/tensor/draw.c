@@ -1,6 +1,4 @@
 /* tensor/draw.c - random numbers and constants into a view. */
-#include <string.h>
-
 #include "base/rng.h"
 #include "tensor/tensor.h"
 
@@ -28,16 +26,6 @@ static const struct {
 const char *ft_law_name(ft_law law)
 {
     return laws[law].name;
-}
-
-bool ft_law_find(const char *name, ft_law *law)
-{
-    for (int i = 0; i < FT_N_LAWS; i++) {
-        if (strcmp(name, laws[i].name) != 0) continue;
-        *law = (ft_law)i;
-        return true;
-    }
-    return false;
 }
 
 void ft_view_draw(const ft_view *view, const ft_draw *draw, uint64_t seed)

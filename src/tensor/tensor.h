@@ -106,7 +106,6 @@ typedef struct ft_draw {
     uint64_t stream;
 } ft_draw;
 const char *ft_law_name(ft_law law);
-bool ft_law_find(const char *name, ft_law *law);
 /* Fills a view of a floating dtype, in row-major order. */
 void ft_view_draw(const ft_view *view, const ft_draw *draw, uint64_t seed);
 /* Copies src into dst, converting the dtype; shapes equal, any strides. Floats round to nearest
