@@ -235,15 +235,19 @@ local function even_stages(weighted, name, o, stage)
 end
 
 --- By node of the graph that is cut, with which others it is to share a device, since they read
--- one weight; nil where none are, or where stages of a device follow each other.
+-- one weight; found once for all placements of a graph. Nil where none are, or where stages of a
+-- device follow each other.
 local function ties_of(views, graph, o)
    if not ANYWHERE[o.partition] or type(graph) ~= "userdata" then return nil end
-   local of = views.of
-   if not of then
-      of = {}
-      for n in ipairs(views.weighted.nodes) do of[n] = n end
+   if views.ties == nil then
+      local of = views.of
+      if not of then
+         of = {}
+         for n in ipairs(views.weighted.nodes) do of[n] = n end
+      end
+      views.ties = ties.of(graph, of, views.small or views.weighted, o) or false
    end
-   return ties.of(graph, of, views.small or views.weighted, o)
+   return views.ties or nil
 end
 
 --- Whether nodes read weights that are worth having on one device.
