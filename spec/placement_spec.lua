@@ -121,6 +121,13 @@ describe("--partition", function()
       end
    end)
 
+   it("has such a cut fit by moving state, too", function()
+      local devices = { devices = "sim:4x320MB", swap = "auto", batch = 32, micro_batches = 8,
+         source = 128, target = 64, partition = "mixed" }
+      local found = ft.explore("t5-small", devices) -- no other cut fits there
+      assert.is_true(found.fits and found.swapped_bytes > 0)
+   end)
+
    it("ties nodes by weights that are trained and large alone", function()
       local o = { devices = "sim:2x11GB", micro_batches = 4 }
       local function found(freeze)

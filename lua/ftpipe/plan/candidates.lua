@@ -56,6 +56,14 @@ local function has_phases(o)
       and not partitions.has_places(o)
 end
 
+--- Adds the plan of options that differ in `own`, as it fits; and as it was cut, where swaps may
+-- make room as well as recomputation does.
+local function offer(plans, o, graphs, own)
+   local first, fits = draw_once(copy(o, own), graphs)
+   plans[#plans + 1] = fits
+   plans[#plans + 1] = swaps.mode(o).over and fits ~= first and first or nil
+end
+
 --- Plans to train by, of which the fastest is to be taken: cut by time and memory; where swaps may
 -- make room as well as recomputation does, by time alone, and by memory alone; by links of
 -- neighbours; by the time of forwards, and of backwards; by that of devices which take stages in
@@ -70,12 +78,10 @@ local function draw_training(o, graphs)
       plans[#plans + 1] = select(2, draw_once(copy(o, { phase = phase }), graphs))
    end
    if o.synchronous and placement.takes_turns(o) and not o.searched then
-      local even, fits = draw_once(copy(o, { by_device = true }), graphs)
-      plans[#plans + 1] = fits
-      plans[#plans + 1] = swaps.mode(o).over and fits ~= even and even or nil
+      offer(plans, o, graphs, { by_device = true })
    end
    if not o.searched and placement.has_ties(graphs[#graphs], o) then
-      plans[#plans + 1] = select(2, draw_once(copy(o, { tied = true }), graphs))
+      offer(plans, o, graphs, { tied = true })
    end
    return plans
 end
