@@ -154,6 +154,56 @@ describe("a pipeline of cards", function()
       end
    end)
 
+   it("updates healthy stages once where one's own weight gradient alone is not finite", function()
+      local DOWN = "transformer.h.0.mlp.c_proj.weight"
+
+      -- what block 0 keeps is so large, and the loss, that their product is none; what block 0
+      -- hands on is as it was, and all other gradients are finite
+      local function plant(params)
+         for name, factor in pairs { ["transformer.h.0.mlp.c_fc.weight"] = 1e30, [DOWN] = 1e-30 } do
+            local weight = params[name]
+            local rows = weight:totable()
+            for i, row in ipairs(rows) do
+               for k, value in ipairs(row) do weight:set(i, k, value * factor) end
+            end
+         end
+      end
+
+      --- Parameters after a step, and its failure.
+      local function attempt(options)
+         local record = {}
+         local done, problem = pcall(train, copy({
+            family = "gpt2", layers = 2, tied = false, dropout = 0, clip = 0, steps = 1, batch = 4,
+            optimizer = "sgd", rate = 1e-14, plant = plant, record = record,
+            edit = function(batch) batch.loss_weight:fill(batch.loss_weight:get(1) * 1e14) end,
+         }, options))
+         return record.params, not done and tostring(problem) or nil
+      end
+
+      local whole = { freeze = DOWN, devices = cards(1), threaded = false }
+      local updated, none = attempt(whole)
+      assert.is_nil(none)
+      local start = attempt(copy(whole, { rate = 0 }))
+      assert.not_same(start["lm_head.weight"], updated["lm_head.weight"])
+      for schedule, healthy in pairs { ["1f1b"] = start, async = updated } do
+         local options = { devices = cards(2), schedule = schedule }
+         local params, said = attempt(options)
+         assert.matches("step 1: 'linear_grad_weight' in block.0/ff %(backward%) gave %a+; stage 0",
+            said)
+         for name, values in pairs(params) do
+            local first, last = name:find("%.w.e%.") or name:find("%.h%.0%."),
+               name:find("lm_head") or name:find("%.ln_f%.") or name:find("%.h%.1%.mlp%.")
+            local kept = pcall(assert.same, start[name], values)
+            local moved = pcall(assert.same, healthy[name], values)
+            -- the middle is of either stage
+            assert.is_true((kept or not first) and (moved or not last) and (kept or moved), name)
+         end
+         -- what a healthy stage makes of its new weights is not what has failed
+         local _, large = attempt(copy(options, { rate = 1e10 }))
+         assert.matches("%(backward%).*; stage 0 of 2, micro%-batch 0 of 2", large)
+      end
+   end)
+
    it("computes the same with halves of backwards and recomputation", function()
       local one = train { devices = cards(1), threaded = false }
       assert_equal_runs(one, train { devices = cards(2), schedule = "zero-bubble" })

@@ -3,9 +3,10 @@
  * A device that runs ahead tells of such a number when what the action read may be gone. Weights
  * are as they were: no stage that has seen one updates. So the batch is executed again, in a leg of
  * its own on the calling thread, which hears each action before it gives the next, and finds what
- * gave the first of them (actions/finite.c). What makes no such number the second time, as weights
- * of stages that update at their own times may have, leaves the error as it was; so it stays in a
- * run of several processes, none of which has all stages. */
+ * gave the first of them (actions/finite.c). Stages that update at their own times have other
+ * weights by then where they are healthy: what makes no such number the second time, or makes it
+ * somewhere else, leaves the error as it was; so it stays in a run of several processes, none of
+ * which has all stages. */
 #include "base/alloc.h"
 #include "engine/internal.h"
 
@@ -52,22 +53,27 @@ static ft_status read_batch(const ft_run *run, int64_t number, ft_feed *feed, ft
     return FT_OK;
 }
 
-/* The batch as the only one of a leg; *found: what it is noted for there. */
-static ft_status run_again(ft_run *run, int64_t first_step, const ft_feed *feed, ft_error *found,
-                           ft_error *err)
+/* The batch as the only one of a leg; *found: what it is noted for there, if that is at this place
+ * in the order of actions. */
+static ft_status run_again(ft_run *run, int64_t first_step, const ft_feed *feed, int64_t order,
+                           ft_error *found, ft_error *err)
 {
     FT_TRY(begin_leg(run, run->plan, first_step, false, err));
     for (int s = 0; s < run->n_seats; s++) run->seats[s].spoiled = true; /* updates nothing */
     FT_TRY(ft_run_feed(run, feed, err));
     ft_run_drain(run);
     FT_TRY(workers_replay(run, 0, err));
-    *found = run->batches[0].failure;
+    const batch_state *batch = &run->batches[0];
+    if (batch->failure.status == FT_DIVERGED && batch->failure_order == order)
+        *found = batch->failure;
     return FT_OK;
 }
 
 void look_closer(ft_run *run, int64_t number)
 {
-    ft_error told = batch_of(run, number)->failure, found = told, ignored;
+    const batch_state *batch = batch_of(run, number);
+    ft_error found = batch->failure, ignored;
+    int64_t order = batch->failure_order;
     char *memory = NULL;
     ft_feed feed = {0};
     if (!runs_ahead(run) || run->world) return;
@@ -77,9 +83,9 @@ void look_closer(ft_run *run, int64_t number)
         inputs ? read_batch(run, number, &feed, inputs, &memory, &ignored) : FT_NOMEM;
     if (status == FT_OK) status = close_leg(run, &ignored);
     run->attentive = true;
-    if (status == FT_OK) status = run_again(run, run->first_step + number, &feed, &found, &ignored);
+    if (status == FT_OK) run_again(run, run->first_step + number, &feed, order, &found, &ignored);
     run->attentive = false;
-    run_fail(run, status == FT_OK && found.status == FT_DIVERGED ? &found : &told);
+    run_fail(run, &found);
     ft_free(memory);
     ft_free(inputs);
 }
