@@ -269,6 +269,9 @@ describe("plans of models", function()
          local plan = plan_of {}:move("decoder/block.2", 1):save(path)
          assert.equal(plan:text(), ft.schedule.load(path):text())
          assert.same(plan.partition.stage, plan_of { partition = path }.partition.stage)
+         assert.matches(": the plan has stages on 2 devices, there are 1$", files.failure(function()
+            plan_of { partition = path, devices = "cpu:1" }
+         end).message)
       end)
    end)
 

@@ -27,10 +27,22 @@ function M.check_nodes(name, node_stage, graph)
    end
 end
 
+--- Refuses places that are not among the devices.
+local function check_places(name, places, devices)
+   local n_devices, last = #core.engine.devices(devices), 0
+   for _, place in ipairs(places) do
+      last = math.max(last, type(place) == "table" and math.max(unpack(place)) or place)
+   end
+   if last > n_devices then
+      usage("%s: the plan has stages on %d devices, there are %d", name, last, n_devices)
+   end
+end
+
 --- Stages from a plan file.
-local function from_file(path, graph)
+local function from_file(path, graph, devices)
    local plan = texts.from_file(path, core.schedule.parse):head()
    M.check_nodes(path, plan.node_stage, graph)
+   check_places(path, plan.device, devices)
    return { stage = plan.node_stage, device = plan.device, name = path }
 end
 
@@ -124,7 +136,7 @@ function M.of(graph, o)
       usage("%s is neither a plan file nor one of: %s", named.value(o, "partition", how),
          table.concat(placement.names(), ", "))
    end
-   result = from_file(how, graph)
+   result = from_file(how, graph, o.devices)
    replicas.check(o, result.device)
    return result
 end
