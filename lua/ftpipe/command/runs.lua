@@ -208,8 +208,11 @@ end
 function ACTIONS.reindex(words)
    if #words == 0 then usage("which sweep? give its directory, as ftpipe runs reindex out/lr") end
    for _, path in ipairs(words) do
-      local trials, reports = indexes.rebuild(path)
-      print(("%s: %s, %s"):format(path, counted(trials, "trial"), counted(reports, "report")))
+      local trials, reports, n_lost = indexes.rebuild(path)
+      local lost = n_lost > 0
+         and ("; %s of sweep.jsonl cut or damaged, left out"):format(counted(n_lost, "line")) or ""
+      print(("%s: %s, %s%s"):format(path, counted(trials, "trial"), counted(reports, "report"),
+         lost))
    end
 end
 

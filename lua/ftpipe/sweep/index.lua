@@ -124,29 +124,32 @@ local function check_free(path)
    end
 end
 
---- The changes that a journal says; lines that were cut say none.
+--- The changes that a journal says, and how many of its lines say none: those that were cut, or
+-- damaged.
 local function read_journal(file)
    if not core.sys.exists(file) then
       core.fail("not found", file .. ": there is none, of which the index could be made")
    end
-   local list = {}
+   local list, n_lost = {}, 0
    for line in io.lines(file) do
       local ok, o = pcall(core.json.decode, line)
-      if ok and type(o) == "table" and CHANGES[o.what] then list[#list + 1] = o end
+      local says = ok and type(o) == "table" and CHANGES[o.what]
+      if says then list[#list + 1] = o else n_lost = n_lost + 1 end
    end
    if not list[1] or list[1].what ~= "begins" then
       core.fail("malformed data", file .. ": does not begin where the sweep began")
    end
-   return list
+   return list, n_lost
 end
 
 --- Makes the index of a directory anew, of its journal.
 -- @treturn int trials
 -- @treturn int reports
+-- @treturn int lines of the journal that say no change, and were left out
 -- @raise invalid argument: the sweep is running; not found, malformed data: there is no journal, or
 --   one of a part of the sweep
 function M.rebuild(path)
-   local changes = read_journal(path .. "/" .. JOURNAL)
+   local changes, n_lost = read_journal(path .. "/" .. JOURNAL)
    check_free(path)
    local file = path .. "/" .. NAME
    for _, ending in ipairs { "", "-wal", "-shm" } do os.remove(file .. ending) end
@@ -156,7 +159,7 @@ function M.rebuild(path)
    end)
    local trials, reports = #index:trials(), #index:reports()
    index:close()
-   return trials, reports
+   return trials, reports, n_lost
 end
 
 function Index:close() self.db:close() end
