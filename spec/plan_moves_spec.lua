@@ -355,7 +355,7 @@ describe("a plan that moves state to host memory and back", function()
          local problem = files.failure(function() pipeline.plan(o):check() end)
          for _, pattern in ipairs { ... } do assert.matches(pattern, problem.message) end
       end
-      refused("1.2MB", "swapping does not help: device 0: [UBF]%d+%.[%d.]+ alone needs",
+      refused("1.2MB", "swapping does not help: device cpu:0: [UBF]%d+%.[%d.]+ alone needs",
          "cut the model into more stages")
       refused("0.8MB", "swapping does not help: what does not move on device cpu:0 is .* over")
    end)

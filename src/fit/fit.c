@@ -59,9 +59,11 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
     bool *makes = ft_arena_array(arena, n, sizeof *makes);
     int64_t *least = ft_arena_array(arena, n_devices, sizeof *least);
     bool *early = ft_arena_array(arena, n_devices, sizeof *early);
-    if (!bytes || !capacity || !makes || !least || !early)
+    const char **names = ft_arena_array(arena, n_devices, sizeof *names);
+    if (!bytes || !capacity || !makes || !least || !early || !names)
         return ft_fail(err, FT_NOMEM, "no memory to fit a plan");
     for (int d = 0; d < n_devices; d++) {
+        names[d] = b->cut.devices[d].name;
         early[d] = fit->spare[d] < 0;
         capacity[d] = b->cut.devices[d].memory_bytes - b->blocks[d].total;
         if (!early[d]) capacity[d] -= fit->spare[d];
@@ -80,6 +82,7 @@ static ft_status prepare(const ft_blueprint *b, const ft_fit *fit, ft_residency 
     *out = (ft_residency){.plan = &b->plan,
                           .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
                           .capacity = capacity,
+                          .names = names,
                           .tasks = fit->tasks,
                           .ahead = ahead,
                           .room = fit->room,

@@ -25,6 +25,7 @@ typedef struct ft_residency {
                                                   (base/memory_class.h), of activations those
                                                   of one micro-batch; 0 of what stays */
     const int64_t *capacity;                   /* by device: that all of these may take at once */
+    const char *const *names;                  /* by device, for messages; NULL: their numbers */
     ft_tasks tasks; /* that the plan was made with: the least is what one of them needs, so that
                        nothing comes twice within one */
     int ahead; /* actions that a load may stand before what needs it, where there is room, and that

@@ -298,10 +298,13 @@ static ft_status report_need(const planner *p, int64_t at, ft_error *err)
                 (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f MB", used ? ", " : "",
                                  ft_memory_classes[i->class].name, (double)i->bytes / 1e6);
     }
+    char number[16];
+    snprintf(number, sizeof number, "%d", p->device);
     return ft_fail(err, FT_INFEASIBLE,
-                   "device %d: %s alone needs %.1f MB of what may move (%s), %.1f MB are left for "
+                   "device %s: %s alone needs %.1f MB of what may move (%s), %.1f MB are left for "
                    "that: cut the model into more stages",
-                   p->device, ft_action_text(name, &p->list[at]), (double)p->needed[at] / 1e6, text,
+                   p->q->names ? p->q->names[p->device] : number,
+                   ft_action_text(name, &p->list[at]), (double)p->needed[at] / 1e6, text,
                    (double)p->q->capacity[p->device] / 1e6);
 }
 
