@@ -61,6 +61,18 @@ describe("--dry-run", function()
       refused(6, "holds no weights, expected ", { "--model", model, "--data", "embedded" })
    end)
 
+   it("finds a BERT without segments, before it plans", function()
+      local model = directory .. "/bert"
+      core.sys.mkdir(model)
+      core.sys.write_file(model .. "/config.json", '{ "model_type": "bert", "vocab_size": 30, '
+         .. '"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, '
+         .. '"intermediate_size": 16, "type_vocab_size": 1 }')
+      local words = { "recipes/bert_squad.lua", "--model", model, "--devices", "sim:2x1GB" }
+      local said, err, exit = process.ftpipe(words)
+      assert.same({ "", 6 }, { said, exit })
+      assert.matches("'type_vocab_size' is 1, expected at least 2", err)
+   end)
+
    it("finds that memory is too small", function()
       refused(3, "device cpu:%d needs [%d.]+ MB of memory, its budget is 1.0 MB .*would help",
          { "--devices", "cpu:2/1MB" })

@@ -273,7 +273,7 @@ local function check_kind(task, model, args)
    if type(model.family) ~= "table" then
       opts.fail("task:open", "'model': expected what ft.model gives, got %s", class.told(model))
    end
-   if model.family.kind == task.kind then return end
+   if model.family.kind == task.kind then return model.family.columns(model.config) end
    usage.of(args, "task %s is %s, {model=%s} is %s", task.name, task.kind, model.name,
       tostring(model.family.kind))
 end
