@@ -64,7 +64,11 @@ describe("what takes options", function()
       refuses("ft.explore: expected a model, .*, got a table$", ft.explore, {})
       refuses("ft.plan: expected a table of options with a model", ft.plan)
       refuses("ft.plan: option 'model' is missing %(what ft.model gives, as ft.model", ft.plan, {})
-      refuses("ft.plan: option 'buckets' is missing$", ft.plan, { model = ft.model "t5-small" })
+      refuses("ft.plan: option 'buckets' is missing %(lengths of a source, ascending%)$", ft.plan,
+         { model = ft.model "t5-small" })
+      refuses("a T5 gives answers, and nothing says how long they are: expected lengths = "
+         .. "{ target = 8 }", ft.plan, { model = ft.model "t5-small", buckets = { 8 }, batches = 1,
+         profile = "modelled" })
       refuses("ft.graph: expected a file, a model, .*, got nothing$", ft.graph)
       refuses("ft.graph: .*, got a table$", ft.graph, {})
       refuses("ft.partition: expected a problem, as ft.graph", ft.partition)

@@ -342,6 +342,10 @@ end
 --   grads (false: none)
 -- @treturn graph
 function M.training(config, size)
+   if not size.target then
+      core.fail("invalid argument", "a T5 gives answers, and nothing says how long they are: "
+         .. "expected lengths = { target = 8 }, or any number of ids", 2)
+   end
    local b = Builder.new(config, size.dropout)
    local g = b.g
    local ids = g:input("input_ids", "i32", { size.batch, size.source })

@@ -176,7 +176,9 @@ function M.of(given)
    end
    o.rate = args and rates.of(args, o.synchronous, o.steps)
    for _, key in ipairs(o.eval_only and NEEDED_TO_EVALUATE or NEEDED) do
-      if o[key] == nil then opts.fail("ft.plan", "option '%s' is missing", key) end
+      if o[key] == nil then
+         opts.fail("ft.plan", "option '%s' is missing (%s)", key, M.rules[key].help)
+      end
    end
    if o.batch % o.micro_batches ~= 0 then
       usage("%s is not a multiple of %s, give %s", named.value(o, "batch", o.batch),
