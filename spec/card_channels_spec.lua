@@ -88,6 +88,29 @@ describe("cards of several processes", function()
       assert.is_true(ended > 4)
    end)
 
+   -- Batches of two lengths are told together to a process that was away for a while.
+   it("take what was told of each pass, when several were told at once", function()
+      local code = [[
+         local run = require("spec.support.pipeline").train { devices = "%s", steps = 60,
+            layers = 1, batch = 2, micro_batches = 2, schedule = "async" }
+         print(("%%.17g"):format(run.losses[60]))]]
+      local pid = os.tmpname()
+      finally(function() os.remove(pid) end)
+      local one = play(1, code:format("emu:2"))
+      local command = several.command(2, { "-e", code:format("hosts:2xemu:1") }, 300,
+         { [0] = "", [1] = ("sh -c 'echo $$ >%s; exec \"$@\"' sh"):format(pid) })
+      local out, err, ended = process.shell(([[
+         %s </dev/null & launcher=$!
+         until [ -s %s ] || ! kill -0 $launcher; do sleep 0.01; done
+         while kill -s STOP $(cat %s) 2>/dev/null; do
+            sleep 0.05; kill -s CONT $(cat %s); sleep 0.02
+         done
+         wait $launcher]]):format(command:gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'"), pid, pid,
+         pid))
+      assert.equal(0, ended, err)
+      assert.equal(one, out)
+   end)
+
    it("name one that answers nothing, and end", function()
       local marker = os.tmpname()
       os.remove(marker)

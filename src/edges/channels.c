@@ -93,6 +93,8 @@ static ft_status open_lane(ft_run *run, int e, ft_error *err)
     ft_executor *x = end_here(run, e, false)->executor;
     row_state *row = &run->edges[e].rows[FT_ROW_EDGE];
     int n = run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n;
+    run->edges[e].passes = ft_arena_array(run->arena, n, sizeof *run->edges[e].passes);
+    if (!run->edges[e].passes) return ft_fail(err, FT_NOMEM, "engine: no memory for a channel");
     for (int i = 0; i < n; i++) FT_TRY(x->driver->open_event(&row->full[i], x, err));
     return x->driver->open_stream(&run->edges[e].lane, x, FT_FOR_COPIES, err);
 }

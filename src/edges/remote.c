@@ -118,6 +118,12 @@ static char *landing_at(const ft_run *run, int e, int64_t index)
     return first ? slot_in(run, e, first, index) : slot_at(run, e, index);
 }
 
+/* Where it puts how much passes by a channel. */
+static int64_t *told_at(const ft_run *run, int e, int64_t index)
+{
+    return &run->edges[e].passes[index % run->blueprint->cargoes[e].rows[FT_ROW_EDGE].n];
+}
+
 static bool lands_apart(const ft_run *run, int e)
 {
     const ft_blueprint *b = run->blueprint;
@@ -194,9 +200,9 @@ static void *place(void *user, int from, int tag, int64_t bytes)
     (void)from;
     (void)bytes;
     if ((tag - run->first_tag) % 2) return run; /* of no bytes */
-    if (edge->channel) return &edge->passes;
     edge->placed = next_index(run, e, edge->placed);
-    return landing_at(run, e, edge->placed);
+    return edge->channel ? (void *)told_at(run, e, edge->placed)
+                         : (void *)landing_at(run, e, edge->placed);
 }
 
 /* A slot of a row that some device here fills is free again. */
@@ -229,7 +235,7 @@ static void arrived(void *user, int from, int tag, int64_t bytes)
     pool *slots = &run->edges[run->blueprint->cargoes[e].slots_of].rows[FT_ROW_EDGE].slots;
     ft_status status = FT_OK;
     if (edge->channel) {
-        bytes = edge->passes;
+        bytes = *told_at(run, e, edge->arrived);
         char *slot = slot_at(run, e, edge->arrived);
         status = channel_receive(run, e, edge->arrived, slot, bytes, &error);
     }

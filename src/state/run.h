@@ -44,7 +44,7 @@ typedef struct edge_state {
     int64_t placed, arrived, credits; /* numbers of what came last; slots that were free again */
     ft_channel *channel;              /* past host memory, NULL: there is none (edges/) */
     ft_device_stream *lane;           /* of a receiver by a channel */
-    int64_t passes;                   /* and bytes that it was told of last */
+    int64_t *passes;                  /* and, by its place, bytes that it was told of */
     bool awaits; /* of a row: host memory is on the way of some who fill its slots */
 } edge_state;
 
