@@ -230,6 +230,20 @@ describe("--partition", function()
       end)
    end)
 
+   it("raises what a partitioner of one's own raises, whenever it is asked", function()
+      local asked = 0
+      local function first_alone(problem)
+         asked = asked + 1
+         if asked > 3 then error("asked once more") end -- for memory, when there is a plan
+         local on = {}
+         for i = 1, #problem.names do on[i] = 1 end
+         return on
+      end
+      assert.fails_with(function()
+         ft.plan(options { devices = "sim:2x700MB", partition = first_alone })
+      end, "asked once more")
+   end)
+
    it("may be a function in ft.plan, ft.explore and ft.planner", function()
       local function halves(problem)
          local on, n = {}, #problem.names

@@ -3,6 +3,7 @@
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local contract = require("ftpipe.graph.contract")
+local feasible = require("ftpipe.base.feasible")
 local graphs = require("ftpipe.graph")
 local opts = require("ftpipe.base.opts")
 local packs = require("ftpipe.schedule.packs")
@@ -178,10 +179,6 @@ local function places_of(result)
    return places
 end
 
-local function is_infeasible(failure)
-   return type(failure) == "table" and failure.status == "plan infeasible"
-end
-
 --- Whether --recompute allows what the attempt assumes.
 local function is_allowed(how, rule)
    return how.bare or rule ~= (how.recompute and "never" or "always")
@@ -194,10 +191,9 @@ local function first_that_fits(weighted, name, o, budget)
       local is_last = how.unlimited and (not budget or how.balanced)
       if is_last or not how.unlimited and is_allowed(how, o.recompute) then
          local options = options_of(name, n_devices, #weighted.nodes, o.stages, o.effort)
-         local ok, result = pcall(partition, attempt(weighted, name, o, how, budget), options)
-         if ok then return result end
-         failure = result
-         if not is_infeasible(result) then break end
+         local result
+         result, failure = feasible(partition, attempt(weighted, name, o, how, budget), options)
+         if result then return result end
       end
    end
    error(failure, 0)
@@ -308,9 +304,8 @@ end
 function M.solve(graph, name, o, budget)
    local known, key = o.placements or {}, key_of(name, o, budget)
    if not known[key] then
-      local ok, found = pcall(solve, graph, name, o, budget, known)
-      if not ok and not is_infeasible(found) then error(found, 0) end
-      known[key] = { found = ok and found, failure = not ok and found }
+      local found, failure = feasible(solve, graph, name, o, budget, known)
+      known[key] = { found = found, failure = failure }
    end
    if known[key].failure then error(known[key].failure, 0) end
    return known[key].found

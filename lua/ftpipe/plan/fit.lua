@@ -3,6 +3,7 @@
 
 local copy = require("ftpipe.base.copy")
 local draw = require("ftpipe.plan.draw")
+local feasible = require("ftpipe.base.feasible")
 local groups = require("ftpipe.trained.groups")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
@@ -174,8 +175,8 @@ end
 --- The plan of a placement with this budget; nil where there is none.
 local function placed(plan, budget)
    local o, graphs = plan.options, plan.graphs
-   local ok, partition = pcall(placement.solve, graphs[#graphs], o.partition, o, budget)
-   return ok and settle(o, graphs, partition) or nil
+   local partition = feasible(placement.solve, graphs[#graphs], o.partition, o, budget)
+   return partition and settle(o, graphs, partition)
 end
 
 --- Of two plans, either of them nil, the one that is closer to fitting; of equals the first.
@@ -237,8 +238,8 @@ local function fastest(plan)
    local best, best_ns = plan, nanoseconds(plan)
    for _, rule in ipairs { "never", "always" } do
       local o = copy(plan.options, { recompute = rule })
-      local ok, partition = pcall(placement.solve, plan.graphs[#plan.graphs], o.partition, o)
-      local other = ok and settle(o, plan.graphs, partition)
+      local partition = feasible(placement.solve, plan.graphs[#plan.graphs], o.partition, o)
+      local other = partition and settle(o, plan.graphs, partition)
       -- where it is slower before it fits, less memory will not make it faster
       if other and could_fit(other) and nanoseconds(other) < best_ns then
          other = place(other)

@@ -16,6 +16,7 @@ local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local describe = require("ftpipe.plan.describe")
 local explain = require("ftpipe.plan.explain")
+local feasible = require("ftpipe.base.feasible")
 local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
 local late = require("ftpipe.schedule.late")
@@ -221,12 +222,8 @@ end
 function M.file(graph, given, known)
    local o = options_of_plan(given)
    if o.recompute ~= "auto" then return plan_file(graph, o, o.recompute == "always", known) end
-   local ok, subject = pcall(plan_file, graph, o, false, known)
-   if ok and subject.fits then return subject end
-   if not ok and (type(subject) ~= "table" or subject.status ~= "plan infeasible") then
-      error(subject, 0)
-   end
-   return plan_file(graph, o, true)
+   local kept = feasible(plan_file, graph, o, false, known)
+   return kept and kept.fits and kept or plan_file(graph, o, true)
 end
 
 -- ---------------------------------------------------------------------------------------------
