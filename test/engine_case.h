@@ -2,9 +2,12 @@
 #ifndef FT_TEST_ENGINE_CASE_H
 #define FT_TEST_ENGINE_CASE_H
 
+#include <string.h>
+
 #include "blueprint/blueprint.h"
 #include "chain_case.h"
 #include "schedule/schedule.h"
+#include "slots/slots.h"
 
 enum { MOST_DEVICES = 8, JOINT = 2 };
 
@@ -133,6 +136,20 @@ static inline ft_status pipeline_plan(pipeline *p, ft_error *err)
     if (status == FT_OK)
         status = ft_plan_annotate(p->plan, NODES, p->node_stage, p->recompute, NULL, err);
     return status;
+}
+
+/* The plan with edges between replicas that take turns in one place: so many more of them than
+ * places. */
+static inline ft_status share_plan(pipeline *p, int *shared, ft_error *err)
+{
+    ft_edge edges[64];
+    if (!p->plan) FT_TRY(pipeline_plan(p, err));
+    size_t bytes = (size_t)p->plan->n_edges * sizeof *edges;
+    if (!CHECK(bytes <= sizeof edges)) return FT_OK;
+    memcpy(edges, p->plan->edges, bytes);
+    FT_TRY(ft_turns_share(p->plan, edges, shared, err));
+    memcpy((void *)(uintptr_t)p->plan->edges, edges, bytes);
+    return ft_plan_check(p->plan, err);
 }
 
 /* The blueprint of the plan, which is made unless it is there. */

@@ -51,6 +51,7 @@ typedef struct way {
     const char *words;
     ft_tasks tasks;
     const int *joint; /* by stage */
+    bool shares;      /* replicas' edges take turns in one place */
 } way;
 
 static bool set_up(pipeline *p, const way *w)
@@ -77,7 +78,13 @@ static outcome run_way(const way *w, bool threaded)
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
     int64_t alive = ft_alloc_live(), open = checks.open;
+    int shared = 0;
     if (!set_up(&p, w)) return o;
+    if (w->shares) {
+        o.status = share_plan(&p, &shared, &o.error);
+        CHECK(shared > 0);
+    }
+    if (o.status != FT_OK) return o;
     if (w->how >= LEAST)
         o.status = fit_plan(&p, w->how, &o.error);
     else if (w->how != AS_IT_IS)
@@ -278,6 +285,10 @@ static const way harmony[] = {
     {"apart:2", "harmony-pp", AS_IT_IS, .words = " apart, joint", .joint = joint},
     {"apart:2", "harmony-dp", TASKS, .words = " apart, joint", .joint = joint},
     {"apart:2", "harmony-dp", TASKS_HOME, .words = " apart, at home"},
+    {"check:2", "harmony-dp", AS_IT_IS, .words = ", shared", .shares = true},
+    {"check:2", "data-parallel", TASKS, .words = ", shared", .shares = true},
+    {"apart:2", "harmony-dp", LEAST, .words = " apart, shared", .shares = true},
+    {"apart:2", "harmony-dp", TASKS_HOME, .words = " apart, shared, at home", .shares = true},
     {"check:1", "harmony-pp", LEAST, .words = ", 2/1 joint", .tasks = {first_two, each},
      .joint = joint},
 };
@@ -291,6 +302,7 @@ static void test_harmony(void)
             bool both = harmony[i].devices[6] == '2'; /* of "check:2" */
             judge.devices = both ? "cpu:2" : "cpu:1";
             judge.how = AS_IT_IS;
+            judge.shares = false;
             judge.tasks = (ft_tasks){NULL, NULL};
             judge.joint = NULL;
             outcome plain = run_way(&judge, threaded);

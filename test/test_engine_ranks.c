@@ -29,7 +29,8 @@ static const way ways[] = {
     {"async", FT_WEIGHTS_VERTICAL, 0, {0}},     {"async", FT_WEIGHTS_PREDICT, 0, {0}},
     {"async", FT_WEIGHTS_LATEST, 0.5, {0}},     {"2bw", FT_WEIGHTS_OWN, 0, {0}},
     {"1f1b", FT_WEIGHTS_OWN, 0, {1, 2, 1}},     {"1f1b", FT_WEIGHTS_OWN, 0.5, {2, 1, 1}},
-    {"async", FT_WEIGHTS_LATEST, 0, {1, 1, 2}},
+    {"async", FT_WEIGHTS_LATEST, 0, {1, 1, 2}}, {"harmony-dp", FT_WEIGHTS_OWN, 0, {0}},
+    {"data-parallel", FT_WEIGHTS_OWN, 0, {0}},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
@@ -207,6 +208,16 @@ static int ranks_of(const job *j)
     return j->crew ? j->crew->n_ranks : 1;
 }
 
+/* All stages on every device, whose replicas' edges take turns; false where it is not for so many.
+ */
+static bool share(pipeline *p, int n_devices, ft_error *err)
+{
+    int shared = 0;
+    if (MICRO % n_devices) return false;
+    pipeline_spread(p);
+    return CHECK_STATUS(share_plan(p, &shared, err), FT_OK) && CHECK(shared > 0);
+}
+
 /* Pipelines and blueprints of all ranks; false when the plan is not for so many devices. */
 static bool prepare(job *j, const way *w, int n_devices)
 {
@@ -226,6 +237,7 @@ static bool prepare(job *j, const way *w, int n_devices)
         if (w->replicas[0])
             ready = ready && needed == n_devices && pipeline_replicate(p, replicas, 3);
         if (!w->replicas[0] && n_devices > 3) ready = false;
+        if (ready && p->schedule->replicates) ready = share(p, n_devices, &err);
         for (int d = 0; j->crew && d < n_devices; d++) {
             p->devices[d].rank = j->crew->rank_of[d];
             if (j->driver && p->devices[d].rank == j->burns) p->devices[d].driver = j->driver;
@@ -303,7 +315,7 @@ static void test_ranks_compute_what_one_process_does(void)
                 forget(&all);
             }
         }
-    CHECK(tried == 10 * 5 + 3 * 3);
+    CHECK(tried == 10 * 5 + 3 * 3 + 2 * 2);
 }
 
 /* -- saving ------------------------------------------------------------------------------------ */

@@ -120,6 +120,43 @@ static void test_all_that_may_be_said_comes_back(void)
     }
 }
 
+/* Replicas of two stages on the same devices, which pass gradients through one place. */
+static const char shared_plan[] =
+    "ftpipe-plan 1\nstages 2\ndevices 2\nmicro-batches 2\nbatches 2\nbody-batches 0\n"
+    "body-repeats 0\nstage 0 device 0,1 replicas block\nstage 1 device 0,1 replicas block\n"
+    "edge F0>F1 bytes 4 slots 1\nedge B1>B0 bytes 4 slots 1\nedge X0>R0 bytes 4 slots 1 after 3\n"
+    "edge X1>R1 bytes 8 slots 1\nedge U0>W0 bytes 4 slots 1\nedge U1>W1 bytes 4 slots 1 after 4\n"
+    "drain 0 F0.0.0 F1.0.0 B1.0.0 X1.0 R1.0 B0.0.0 X0.0 R0.0 U0.0 W0.0 U1.0 W1.0\n"
+    "drain 0 F0.1.0 F1.1.0 B1.1.0 X1.1 R1.1 B0.1.0 X0.1 R0.1 U0.1 W0.1 U1.1 W1.1\n"
+    "drain 1 F0.0.1 F1.0.1 B1.0.1 X1.0 R1.0 B0.0.1 X0.0 R0.0 U0.0 W0.0 U1.0 W1.0\n"
+    "drain 1 F0.1.1 F1.1.1 B1.1.1 X1.1 R1.1 B0.1.1 X0.1 R0.1 U0.1 W0.1 U1.1 W1.1\n";
+
+/* Edges that share a place come back as such, and have to be able to. */
+static void test_edges_take_turns(void)
+{
+    static const plan_fault faults[] = {
+        {shared_plan, "X1.0 R1.0 B0.0.0 X0.0 R0.0", "X1.0 B0.0.0 X0.0 R1.0 R0.0",
+         "X0.0 waits for a free slot of edge 2, X0>R0 (1 slot)"},
+        {shared_plan, "slots 1 after 4", "slots 2 after 4", "expected 1 slot of both"},
+        {shared_plan, "slots 1 after 4", "slots 1 after 3", "one that no other is after"},
+        {shared_plan, "slots 1 after 4", "slots 1 after 9", "edge 9: expected one that there is"},
+        {shared_plan, "slots 1 after 4", "slots 1 after 1", "both X to R or U to W"},
+        {shared_plan, "slots 1\nedge U0>W0", "slots 1 after 2\nedge U0>W0", "in a circle"},
+        {shared_plan, "stage 1 device 0,1", "stage 1 device 1,0", "edge 2 is after edge 3"},
+    };
+    ft_error err = {0};
+    ft_text text = {0};
+    ft_plan *plan = case_parse(shared_plan);
+    if (!plan) return;
+    CHECK_STATUS(ft_plan_check(plan, &err), FT_OK);
+    CHECK_STATUS(ft_plan_write(plan, &text, &err), FT_OK);
+    CHECK(strstr(text.data, "\nedge X0>R0 bytes 4 slots 1 after 3\nedge X1>R1 bytes 8 slots 1\n"));
+    ft_text_fini(&text);
+    ft_plan_free(plan);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        case_fault(&faults[i], i ? FT_INVALID : FT_OK);
+}
+
 static void test_annotations_are_kept(void)
 {
     pipeline_case c;
@@ -318,6 +355,7 @@ int main(void)
     RUN(test_memory_is_by_name);
     RUN(test_text_comes_back_as_it_was);
     RUN(test_all_that_may_be_said_comes_back);
+    RUN(test_edges_take_turns);
     RUN(test_annotations_are_kept);
     RUN(test_bad_text_is_refused_with_its_line);
     RUN(test_wrong_plans_are_refused_in_words);

@@ -555,8 +555,8 @@ static void test_the_order_of_groups(void)
     ft_plan_free(plan);
     c.pipeline.reduces = true;
     ft_edge *edges = c.edges;
-    edges[c.pipeline.n_edges++] = (ft_edge){1, 2, FT_ACT_REDUCE, FT_ACT_UPDATE, 0, 1};
-    edges[c.pipeline.n_edges++] = (ft_edge){3, 0, FT_ACT_REDUCE, FT_ACT_UPDATE, 0, 1};
+    edges[c.pipeline.n_edges++] = (ft_edge){1, 2, FT_ACT_REDUCE, FT_ACT_UPDATE, 0, 1, 0};
+    edges[c.pipeline.n_edges++] = (ft_edge){3, 0, FT_ACT_REDUCE, FT_ACT_UPDATE, 0, 1, 0};
     plan = case_plan(&c, "harmony-pp");
     check_list(plan, 0,
                "F0.0.0 F0.0.1 F2.0.0 F2.0.1 B2.0.0 B2.0.1 R2.0 B0.0.0 B0.0.1 R0.0 U0.0 U2.0");

@@ -17,7 +17,8 @@ const int *script_push_buffers(lua_State *L, const ft_plan *plan)
     int *buffers = lua_newuserdata(L, ((size_t)plan->n_stages + 1) * sizeof *buffers);
     for (int s = 0; s < plan->n_stages; s++) buffers[s] = 0;
     for (int e = 0; e < plan->n_edges; e++)
-        if (plan->edges[e].bytes) buffers[plan->edges[e].to] += plan->edges[e].slots;
+        if (plan->edges[e].bytes && !plan->edges[e].after)
+            buffers[plan->edges[e].to] += plan->edges[e].slots;
     return buffers;
 }
 

@@ -493,6 +493,7 @@ void script_blueprint_class(lua_State *L)
                                        {"check_feed", script_blueprint_check_feed},
                                        {"state_bytes", blueprint_state_bytes},
                                        {"fit", script_blueprint_fit},
+                                       {"share", script_blueprint_share},
                                        {"is_executable", blueprint_is_executable},
                                        {"stages", blueprint_stages},
                                        {"transfers", blueprint_transfers},

@@ -21,6 +21,7 @@ void script_blueprint_class(lua_State *L);
 /* blueprint:simulate(), :fit(), :volumes(), :sends(), :check_feed(). */
 int script_blueprint_simulate(lua_State *L);
 int script_blueprint_fit(lua_State *L);
+int script_blueprint_share(lua_State *L);
 int script_blueprint_volumes(lua_State *L);
 int script_blueprint_sends(lua_State *L);
 int script_blueprint_check_feed(lua_State *L);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "fit/fit.h"
+#include "slots/slots.h"
 #include "planfile/planfile.h"
 #include "bind_runs/internal.h"
 
@@ -145,6 +146,28 @@ int script_blueprint_fit(lua_State *L)
     ft_text_fini(&text);
     if (status != FT_OK) return script_raise(L, &err);
     return 1;
+}
+
+/*** The plan with edges between replicas that take turns in one place: less memory, for which they
+ * wait.
+ * @function blueprint:share
+ * @treturn[opt] string the text of a plan; nil where no edges can */
+int script_blueprint_share(lua_State *L)
+{
+    ft_error err;
+    ft_text text = {0};
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    ft_plan with = *ft_blueprint_plan(b);
+    int shared;
+    ft_edge *edges = lua_newuserdata(L, ((size_t)with.n_edges + 1) * sizeof *edges);
+    for (int e = 0; e < with.n_edges; e++) edges[e] = with.edges[e];
+    ft_status status = ft_turns_share(ft_blueprint_plan(b), edges, &shared, &err);
+    if (status == FT_OK && !shared) return 0;
+    with.edges = edges;
+    if (status == FT_OK) status = ft_plan_write(&with, &text, &err);
+    if (status == FT_OK) lua_pushlstring(L, text.data, (size_t)text.length);
+    ft_text_fini(&text);
+    return status == FT_OK ? 1 : script_raise(L, &err);
 }
 
 static void push_volumes(lua_State *L, const ft_volume *volumes, int n)

@@ -36,7 +36,8 @@ typedef struct ft_cargo {
     bool apart;   /* the maker's device copies it to the slots beside what it computes next: of
                      values out of the first row, which no S takes then */
     int slots_of; /* the edge here in whose slots it lands: replicas of the sender share those of a
-                     receiver */
+                     receiver, edges that share a place that of the first here */
+    int turn, turns; /* of edges that share a place: number in a batch, of so many; else 0 of 1 */
     int n;
     int *items;         /* value, term or parameter numbers */
     int64_t *at;        /* by bucket, then item: offset in a slot */

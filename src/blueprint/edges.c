@@ -9,6 +9,7 @@
 
 #include "blueprint/internal.h"
 #include "blueprint/states.h"
+#include "slots/slots.h"
 
 static bool same_ends(const ft_edge *a, const ft_edge *b)
 {
@@ -275,6 +276,27 @@ static void share_slots(ft_blueprint *b)
     }
 }
 
+/* Likewise of edges of the plan that share a place. */
+static ft_status take_turns(ft_blueprint *b, ft_error *err)
+{
+    ft_turn *turns = ft_arena_array(b->arena, b->n_edges + 1, sizeof *turns);
+    if (!turns) return no_memory(err);
+    for (int e = 0; e < b->n_edges; e++) {
+        const ft_cargo *c = &b->cargoes[e];
+        const ft_edge *x = &b->edges[e];
+        turns[e] = (ft_turn){c->edge, x->from, x->to, c->slot_bytes, c->slots_of, 0, 1};
+    }
+    FT_TRY(ft_turns_take(turns, b->n_edges, &b->plan, b->arena, err));
+    for (int e = 0; e < b->n_edges; e++) {
+        ft_cargo *c = &b->cargoes[e];
+        c->slots_of = turns[e].whose;
+        c->turn = turns[e].number;
+        c->turns = turns[e].of;
+        c->slot_bytes = turns[e].bytes;
+    }
+    return FT_OK;
+}
+
 /* A producer may be ahead of its consumer by as many micro-batches as their depths differ, of norms
  * that are taken later, by as many as there are stages before the consumer; one buffer more lets it
  * work while the consumer reads; all of it for each producer of a consumer. No more than there is
@@ -470,6 +492,7 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->plan = *plan;
     b->plan.edges = b->plan_edges;
     b->plan.arena = NULL; /* the rest is the other's */
+    FT_TRY(take_turns(b, err));
     for (int s = 0; s < b->seating.n_seats; s++)
         b->seats[s].last = ft_plan_last(&b->plan, b->seats[s].stage);
     FT_TRY(blueprint_index_edges(b, err));

@@ -2,6 +2,7 @@
  * or fills. */
 #include "blueprint/internal.h"
 #include "device/driver.h"
+#include "slots/slots.h"
 
 /* What is made is copied out of one place while the next is made in the other. */
 enum { PLACES_APART = 2 };
@@ -53,7 +54,7 @@ int64_t ft_blueprint_slot_index(const ft_blueprint *b, int e, const ft_action *a
     ft_action user = *a; /* of the same micro-batch or batch */
     user.kind = (uint16_t)b->edges[e].to_kind;
     user.seat = (int16_t)b->edges[e].to;
-    return ft_seat_index(&b->seating, &user);
+    return ft_seat_index(&b->seating, &user) * b->cargoes[e].turns + b->cargoes[e].turn;
 }
 
 static int64_t joint_of(const ft_blueprint *b, const ft_action *a)

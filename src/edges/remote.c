@@ -97,7 +97,7 @@ static int64_t next_index(const ft_run *run, int e, int64_t after)
     const ft_blueprint *b = run->blueprint;
     const ft_edge *edge = &b->edges[e];
     const ft_stage_share *from = share_of(b, edge->from), *to = share_of(b, edge->to);
-    int64_t index = after + 1;
+    int64_t index = after + b->cargoes[e].turns;
     if (!ft_action_per_micro(edge->to_kind) || from->n == 1) return index;
     int mine = b->seats[edge->from].replica, theirs = b->seats[edge->to].replica;
     while (ft_share_replica(from, ft_share_index(to, theirs, index)) != mine) index++;
@@ -257,21 +257,32 @@ static int64_t box_bytes(const ft_run *run, int e)
     return here ? ft_memory_round(row->n * slot_bytes(run, e)) : 0;
 }
 
+/* Edges that share a place share its boxes, where the first of them has some. */
+static bool has_own_box(const ft_run *run, int e)
+{
+    const ft_cargo *c = &run->blueprint->cargoes[e];
+    return c->turns == 1 || c->slots_of == e || !box_bytes(run, c->slots_of);
+}
+
 /* All boxes in one piece of host memory. */
 static ft_status open_boxes(ft_run *run, ft_error *err)
 {
     ft_executor *executor = run->workers[run->home].executor;
     void *boxes = NULL;
     int64_t at = 0;
-    for (int e = 0; e < run->n_edges; e++) run->boxes_bytes += box_bytes(run, e);
+    for (int e = 0; e < run->n_edges; e++)
+        if (has_own_box(run, e)) run->boxes_bytes += box_bytes(run, e);
     if (!run->boxes_bytes) return FT_OK;
     FT_TRY(executor->driver->alloc(executor, FT_OF_HOST, run->boxes_bytes, &boxes, err));
     run->boxes = boxes;
     for (int e = 0; e < run->n_edges; e++) {
         int64_t bytes = box_bytes(run, e);
-        bool lands = run->edges[e].peer >= 0 && !sends(run, e);
-        if (bytes) *(lands ? &run->edges[e].landing : &run->edges[e].box) = run->boxes + at;
-        at += bytes;
+        edge_state *edge = &run->edges[e],
+                   *first = &run->edges[run->blueprint->cargoes[e].slots_of];
+        bool lands = edge->peer >= 0 && !sends(run, e), own = has_own_box(run, e);
+        char *box = own ? run->boxes + at : lands ? first->landing : first->box;
+        if (bytes) *(lands ? &edge->landing : &edge->box) = box;
+        if (own) at += bytes;
     }
     return FT_OK;
 }
@@ -357,7 +368,8 @@ void remotes_close(ft_run *run)
 void remotes_reset(ft_run *run)
 {
     for (int e = 0; e < run->n_edges; e++) {
-        run->edges[e].placed = run->edges[e].arrived = -1;
+        const ft_cargo *c = &run->blueprint->cargoes[e];
+        run->edges[e].placed = run->edges[e].arrived = c->turn - c->turns;
         run->edges[e].credits = 0;
     }
 }
@@ -365,7 +377,7 @@ void remotes_reset(ft_run *run)
 /* Slots that the receiver of an edge hands out in so many batches. */
 static int64_t fills_of(const ft_blueprint *b, int e, int64_t batches)
 {
-    if (!ft_action_per_micro(b->edges[e].to_kind)) return batches;
+    if (!ft_action_per_micro(b->edges[e].to_kind)) return batches * b->cargoes[e].turns;
     return batches * share_of(b, b->edges[e].to)->per_batch;
 }
 

@@ -133,6 +133,7 @@ static ft_status check_ranges(const ft_plan *p, ft_seating *shares, ft_arena *ar
 {
     FT_TRY(check_sizes(p, err));
     FT_TRY(ft_seating_of_plan(shares, arena, p, err));
+    FT_TRY(plan_check_turns(p, shares, arena, err));
     return check_stored(p, shares, err);
 }
 

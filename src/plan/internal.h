@@ -19,6 +19,9 @@ ft_status plan_check_order(const ft_plan *plan, const ft_seating *shares, ft_are
 /* check_ties.c: what a stage takes over is no later than its owner's lags say. */
 ft_status plan_check_ties(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
                           ft_error *err);
+/* turns.c: edges that share a place can. */
+ft_status plan_check_turns(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
+                           ft_error *err);
 /* check_order.c again, without comparing. */
 ft_status plan_measure(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
                        const ft_derived *out, ft_error *err);

@@ -176,6 +176,8 @@ typedef struct ft_edge {
     ft_action_kind from_kind, to_kind; /* F->F, B or I->B or I, X->R, R->R, R->U, R->N or U->W */
     int64_t bytes;                     /* of one item; between replicas, of the largest */
     int slots;                         /* buffers at each receiver, >= 1 */
+    int after; /* n + 1: its item lies where that of edge n of its batch lay before; 0: it has its
+                  own buffers (plan/wires.h: turns) */
 } ft_edge;
 
 /* Predicted times, ns, rounded to whole ones. Arrays are by stage, transfer_ns by edge. backward_ns
@@ -263,10 +265,6 @@ ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
  * so many before it has ended in every stage: with fewer the plan, which ft_plan_check has passed,
  * might wait for ever. At most its batches, and less than twice what would do. */
 ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error *err);
-
-/* By edge: how many places an S needs where the value is made, which it takes from there, and a V
- * where it is used; 0 where the plan, which ft_plan_check has passed, has no S or no V for it. */
-ft_status ft_plan_holds(const ft_plan *plan, int *sent, int *received, ft_error *err);
 
 /* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
 int64_t ft_plan_length(const ft_plan *plan, int device);

@@ -122,6 +122,7 @@ ft_status ft_wires_new(ft_wires **out, ft_arena *arena, const ft_seating *shares
     w->n_edges = n_edges;
     w->edges = edges;
     w->shares = shares;
+    FT_TRY(ft_turns_link(&w->turns, arena, n_edges, edges, err));
     if (!mark_groups(w, arena) || !list_woken(w, arena, n_spots)) return no_memory(n_edges, err);
     *out = w;
     return FT_OK;
@@ -166,10 +167,12 @@ ft_status ft_wires_add_times(ft_wires *w, ft_arena *arena, const double *transfe
     for (int e = 0; e < w->n_edges; e++) {
         int64_t length = w->edges[e].slots < micros ? w->edges[e].slots : micros;
         w->rings[e] = (ft_ring){n, length};
-        n += length * shares->of[w->edges[e].to].n;
+        if (!w->edges[e].after) n += length * shares->of[w->edges[e].to].n;
         if (transfer_ns)
             FT_TRY(ft_cost_round(&transfer[e], transfer_ns[e], "transfer of edge", e, err));
     }
+    for (int e = 0; w->turns.first && e < w->n_edges; e++)
+        w->rings[e] = w->rings[w->turns.first[e]];
     w->arrival_ns = ft_arena_array(arena, n, 4 * (int64_t)sizeof(int64_t));
     w->group_ns = ft_arena_array(arena, shares->n_stages, 2 * (int64_t)sizeof(int64_t));
     if (!w->arrival_ns || !w->group_ns) return no_memory(w->n_edges, err);
@@ -219,10 +222,13 @@ static bool has_copied(const ft_wires *w, const int64_t *counts, int edge, int s
     return n > ft_share_local(s, index) - behind;
 }
 
-/* Whether the receiver has a slot for item `index`: it has completed the one `slots` before it. */
+/* Whether the receiver has a slot for item `index`: it has completed the one `slots` before it, or
+ * the one of another edge that lay there before. */
 static bool has_slot(const ft_wires *w, int edge, int64_t index)
 {
-    const ft_edge *e = &w->edges[edge];
+    int before = ft_turns_before(&w->turns, w->edges, edge);
+    const ft_edge *e = &w->edges[before];
+    if (before != edge) return has_done(w, e->to, e->to_kind, index - !w->edges[edge].after);
     if (w->is_received && w->is_received[edge])
         return has_copied(w, w->received, edge, e->to, index, e->slots);
     const ft_stage_share *s = &w->shares->of[e->to];

@@ -30,6 +30,22 @@ typedef struct ft_stop {
     int edge; /* FT_STOP_UNFILLED, FT_STOP_FULL */
 } ft_stop;
 
+/* Edges that share one place, which they fill in turns: in a batch each when the one that it is
+ * after was used, the first when the last of the batch before was. By edge; NULL where none do. */
+typedef struct ft_turns {
+    int *first, *next, *last; /* of those that share it; next -1: none */
+} ft_turns;
+
+/* turns.c; FT_INVALID for edges that cannot share a place. */
+ft_status ft_turns_link(ft_turns *out, ft_arena *arena, int n_edges, const ft_edge *edges,
+                        ft_error *err);
+/* Whose item has to be used before one of edge e can be made: of its own, that of the batch before.
+ */
+static inline int ft_turns_before(const ft_turns *turns, const ft_edge *edges, int e)
+{
+    return edges[e].after ? edges[e].after - 1 : turns->last ? turns->last[e] : e;
+}
+
 /* Where the slots that a receiver uses of an edge lie in the arrays by ring. */
 typedef struct ft_ring {
     int64_t first, length;
@@ -40,6 +56,7 @@ typedef struct ft_wires {
     int n_edges;
     const ft_edge *edges;
     const ft_seating *shares;
+    ft_turns turns;
     const int *in_first, *in;   /* edges into spot s: in[in_first[s]] ... in[in_first[s + 1] - 1] */
     const int *out_first, *out; /* likewise those out of it; both by stage and kind */
     int64_t *done;              /* by seat and kind: actions completed */

@@ -55,6 +55,7 @@ void *growing_add(growing *g, int64_t size);
 
 word next_word(parser *p); /* empty at the end of the line */
 bool word_is(word w, const char *text);
+bool takes_word(parser *p, const char *text); /* past it, if it is the next */
 /* Moves *at over a decimal number of 0 to `most`; false when there is none. */
 bool scan_number(const char **at, const char *end, int64_t most, int64_t *out);
 bool scan_char(const char **at, const char *end, char c);

@@ -173,14 +173,9 @@ static ft_status read_stage_rest(parser *p, int s, ft_error *err)
     enum { KEYS = sizeof keys / sizeof *keys };
     unsigned seen = 0;
     for (;;) {
-        const char *before = p->at;
-        word w = next_word(p);
         int key = 0;
-        while (key < KEYS && !word_is(w, keys[key].word)) key++;
-        if (key == KEYS || seen >> key & 1) {
-            p->at = before;
-            return FT_OK;
-        }
+        while (key < KEYS && (seen >> key & 1 || !takes_word(p, keys[key].word))) key++;
+        if (key == KEYS) return FT_OK;
         seen |= 1U << key;
         FT_TRY(keys[key].read(p, s, err));
     }
@@ -235,6 +230,10 @@ static ft_status read_edge(parser *p, ft_error *err)
     FT_TRY(read_number(p, "bytes", 0, INT64_MAX, &e.bytes, err));
     FT_TRY(expect(p, "slots", err));
     FT_TRY(read_int(p, "slots", 1, FT_PLAN_MAX_SLOTS, &e.slots, err));
+    if (takes_word(p, "after")) {
+        FT_TRY(read_int(p, "after", 0, FT_PLAN_MAX_EDGES - 1, &e.after, err));
+        e.after++;
+    }
     if (p->edges.n == FT_PLAN_MAX_EDGES)
         return parser_fault(p, err, "more than %d edges", FT_PLAN_MAX_EDGES);
     ft_status status = ft_edge_check(&e, (int)p->edges.n, p->plan->n_stages, err);

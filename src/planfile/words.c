@@ -105,6 +105,14 @@ ft_status expect(parser *p, const char *text, ft_error *err)
     return parser_fault(p, err, "found '%.*s', expected '%s'", w.length, w.text, text);
 }
 
+bool takes_word(parser *p, const char *text)
+{
+    const char *before = p->at;
+    if (word_is(next_word(p), text)) return true;
+    p->at = before;
+    return false;
+}
+
 bool scan_kind(const char **at, const char *end, ft_action_kind *kind)
 {
     for (int k = 0; k < FT_ACT_COUNT; k++)

@@ -15,7 +15,9 @@
  *                             on one line; devices of the replicas; RULE round-robin or block;
  *                             depth and in-flight, when left out, are what edges and lists give;
  *                             forwards of N micro-batches are one pass
- *   edge F0>F1 bytes N slots N        letters of the actions and stages; numbered as they stand
+ *   edge F0>F1 bytes N slots N [after N]
+ *                             letters of the actions and stages; numbered as they stand; an edge
+ *                             after another takes the place of that one when it is free
  *   order D policy            device D chooses among what is ready; else it follows its list
  *   nodes N
  *   node-stage S*N ...        the stage of each node: N nodes of stage S
@@ -90,9 +92,11 @@ static void write_head(const ft_plan *p, ft_text *text)
     for (int s = 0; s < p->n_stages; s++) write_stage(p, s, text);
     for (int e = 0; e < p->n_edges; e++) {
         const ft_edge *edge = &p->edges[e];
-        ft_text_add(text, "edge %c%d>%c%d bytes %" PRId64 " slots %d\n",
+        ft_text_add(text, "edge %c%d>%c%d bytes %" PRId64 " slots %d",
                     ft_action_letter(edge->from_kind), edge->from, ft_action_letter(edge->to_kind),
                     edge->to, edge->bytes, edge->slots);
+        if (edge->after) ft_text_add(text, " after %d", edge->after - 1);
+        ft_text_add(text, "\n");
     }
     for (int d = 0; d < p->n_devices; d++)
         if (p->by_policy[d]) ft_text_add(text, "order %d policy\n", d);

@@ -102,6 +102,19 @@ function M.may(o)
    return mode.over or mode.least or false
 end
 
+--- The plan with the orders and places of a text.
+local function redrawn(plan, text)
+   local partition = copy(plan.partition, { plan = core.schedule.parse(text) })
+   return draw.blueprint(plan.options, plan.graphs, partition, plan.recompute)
+end
+
+--- The plan with replicas that pass gradients, and weights, of one stage after the other through
+-- one place of each device; nil where none can.
+local function shared(plan)
+   local text = plan.blueprint:share()
+   return text and redrawn(plan, text)
+end
+
 --- The plan with moves; nil and why where there is none.
 -- @tparam plan plan
 -- @tparam table mode of M.mode
@@ -121,8 +134,7 @@ local function drawn(plan, mode, least, spare, choice, scope)
       if least and mode.least or type(text) ~= "table" then error(text, 0) end
       return nil, text.message
    end
-   local partition = copy(plan.partition, { plan = core.schedule.parse(text) })
-   return draw.blueprint(plan.options, plan.graphs, partition, plan.recompute)
+   return redrawn(plan, text)
 end
 
 local function sum(by_class, key)
@@ -143,7 +155,7 @@ local function smallest(plan, mode, spare, choice)
    return less and early or late
 end
 
---- M.fit with one choice.
+--- A plan with as many moves as it needs, by one choice of what leaves.
 local function fitted(plan, mode, choice)
    local spare = {}
    for d in ipairs(plan.devices) do spare[d] = 0 end
@@ -188,19 +200,29 @@ local function steadier(a, b)
    return ns(b) < ns(a) and b or a
 end
 
---- The plan with moves, as --swap asks for: within the budgets with as few as are found, or, where
--- what is left between places of different sizes is too much, with as little memory as there can
--- be. What cannot be made to fit stays as it is, with `unswapped` saying why. Stages update where
--- --update says; with auto, where --swap leaves a choice, the faster plan is taken. It goes through
--- `settle` then.
-function M.fit(plan)
-   local mode, place = M.mode(plan.options), plan.options.update_place
-   if not mode.least and (not mode.over or fit.worst_over(plan) == 0) then return plan end
+--- The plan with moves and stages that update where --update says; with auto the faster one.
+local function placed(plan, mode)
+   local place = plan.options.update_place
    local moved = fitted(plan, mode, { home = place == "host" })
-   if mode.least then return moved end
    if place == "auto" then moved = fit.better(moved, fitted(plan, mode, { home = true })) end
    moved.unmoved = plan
    return moved
+end
+
+--- The plan with moves, as --swap asks for: within the budgets with as few as are found, or, where
+-- what is left between places of different sizes is too much, with as little memory as there can
+-- be. What cannot be made to fit stays as it is, with `unswapped` saying why. Replicas share places
+-- where that is less memory, or, within a budget, faster: they wait for them, and leave more room.
+-- It goes through `settle` then.
+function M.fit(plan)
+   local mode = M.mode(plan.options)
+   if not mode.least and (not mode.over or fit.worst_over(plan) == 0) then return plan end
+   local other = not mode.scope and shared(plan)
+   if mode.least then
+      return fitted(other or plan, mode, { home = plan.options.update_place == "host" })
+   end
+   local moved = placed(plan, mode)
+   return other and fit.better(moved, placed(other, mode)) or moved
 end
 
 --- A plan of M.fit, or where computing waits for copies the best of the choices of what leaves.

@@ -1,9 +1,11 @@
-/* plan/holds.c - what S and V need besides the slots of their edge.
+/* slots/holds.c - what S and V need besides the slots of their edge.
  *
  * A value that an S fetches stays with its maker until then, one that a V has brought stays with
  * its user until it is used. Both ends stand in one device's list, so the list says how many there
  * are at most. */
-#include "plan/internal.h"
+#include "slots/slots.h"
+
+#include "plan/wires.h"
 
 typedef struct hold {
     ft_wires *wires;
