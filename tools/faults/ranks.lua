@@ -23,7 +23,7 @@ return {
       "values land in the next slot" },
    { "src/edges/remote.c", "        run->edges[e].credits = 0;\n", "", "c/engine_ranks",
       "credits of the leg before count" },
-   { "src/edges/remote.c", "run->edges[e].placed = run->edges[e].arrived = -1;", "",
+   { "src/edges/remote.c", "run->edges[e].placed = run->edges[e].arrived = c->turn - c->turns;", "",
       "c/engine_ranks", "slots of a leg go on where the one before ended" },
    { "src/edges/remote.c",
       "run->first_tag = FT_EDGE_TAGS + (run->trains ? 2 * run->trains->n_edges : 0);",
