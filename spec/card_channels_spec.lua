@@ -2,6 +2,7 @@
 -- the bits of one process; so does what goes by way of the host.
 
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local process = require("spec.support.process")
 local several = require("spec.support.several")
 
@@ -9,14 +10,18 @@ local PROGRAM = core.sys.executable():match("^(.*)/") .. "/ftpipe_emu"
 local missing = core.sys.exists(PROGRAM) ~= "file" and "there is no ftpipe_emu"
    or several.missing()
 
+--- The command of several.command, of emulated cards.
+local function emulated(n, list, before)
+   return (several.command(n, list, 300, before):gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'"))
+end
+
 --- Runs code in n processes of emulated cards, by rank with more in their environment.
 local function play(n, code, environments)
    local before = {}
    for rank = 0, n - 1 do
       before[rank] = "env EMULATED_FAIL_AT=0 " .. (environments and environments[rank] or "")
    end
-   local command = several.command(n, { "-e", code }, 300, before)
-   return process.shell(command:gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'") .. " </dev/null")
+   return process.shell(emulated(n, { "-e", code }, before) .. " </dev/null")
 end
 
 --- Passes of all processes, things that they left open, and how many errors were told.
@@ -55,6 +60,49 @@ describe("cards of several processes", function()
          assert.equal(0, open, err)
       end)
    end
+
+   it("pass along a pipeline of four processes", function()
+      local one, problem, ended = play(1, ONE:format("emu:4"))
+      assert.equal(0, ended, problem)
+      local out, err, code = play(4, ONE:format("hosts:4xemu:1"))
+      assert.equal(0, code, err)
+      assert.equal(one, out)
+      local passes, open, errors = told(err)
+      assert.is_true(passes > 0, err)
+      assert.same({ 0, 0 }, { open, errors }, err)
+   end)
+
+   -- resume_run.lua waits in rank 0 behind step 3, so that the run has not ended then.
+   it("leave a checkpoint that other numbers of them go on from, when one is killed", function()
+      files.in_directory(function(dir)
+         local function words(name, devices, ...)
+            return { "spec/support/resume_run.lua", "--devices", devices, "--steps", "4",
+               "--save-every", "2", "--out", dir .. "/" .. name, ... }
+         end
+         local function weights(name)
+            return core.sys.read_file(("%s/%s/checkpoints/step-4/hf/model.safetensors"):format(dir,
+               name))
+         end
+         local _, err, code = process.shell(emulated(1, words("whole", "emu:2")) .. " </dev/null")
+         assert.equal(0, code, err)
+         local command = emulated(2, words("run", "hosts:2xemu:1", "--wait-at", "3"),
+            { [0] = "", [1] = ("sh -c 'echo $$ >%s/pid; exec \"$@\"' sh"):format(dir) })
+         _, err, code = process.shell(([[
+            %s </dev/null & launcher=$!
+            until [ -e %s/run/checkpoints/latest ] || ! kill -0 $launcher; do sleep 0.1; done
+            kill -9 $(cat %s/pid)
+            wait $launcher]]):format(command, dir, dir))
+         assert.not_equal(0, code, err)
+         assert.matches("ftpipe: rank 1 %(host [^)]+%) has ended", err)
+         process.shell(("cp -r '%s/run' '%s/more'"):format(dir, dir))
+         for name, n in pairs { run = 1, more = 3 } do
+            _, err, code = process.shell(emulated(n, words(name, ("hosts:%dxemu:1"):format(n),
+               "--resume")) .. " </dev/null")
+            assert.equal(0, code, err)
+            assert.is_true(weights("whole") == weights(name), name)
+         end
+      end)
+   end)
 
    for rank = 0, 1 do
       it("go by way of the host where a process has no NCCL: rank " .. rank, function()
@@ -123,7 +171,7 @@ describe("cards of several processes", function()
          pipeline.steps(run, plan, o, 1, 2)
          require("ftpipe.core").sys.write_file(%q, "")
          pipeline.steps(run, plan, o, 3, 100000)]]):format(marker)
-      local command = several.command(2, { "-e", code }, 300,
+      local command = emulated(2, { "-e", code },
          { [0] = "", [1] = ("sh -c 'echo $$ >%s.pid; exec \"$@\"' sh"):format(marker) })
       local _, err, ended = process.shell(([[
          %s </dev/null & launcher=$!
@@ -131,8 +179,7 @@ describe("cards of several processes", function()
          kill -s STOP $(cat %s.pid)
          wait $launcher; code=$?
          kill -9 $(cat %s.pid); rm %s.pid
-         exit $code]]):format(command:gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'"), marker, marker,
-         marker, marker))
+         exit $code]]):format(command, marker, marker, marker, marker))
       assert.matches("ftpipe: rank 1 %(host [^)]+%) has said nothing for 8", err)
       assert.not_equal(124, ended, err)
    end)
