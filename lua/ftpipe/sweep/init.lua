@@ -68,6 +68,13 @@ function M.new(definition)
       opts.fail("ft.sweep", "method %s does not end by itself: give trials or time", o.method)
    end
    o.is_recipe = core.sys.exists(o.run[1]) == "file"
+   if not o.is_recipe and o.run[1]:match("%.lua$") then
+      opts.fail("ft.sweep", "run: there is no file '%s'", o.run[1])
+   end
+   if o.is_recipe and (o.metric == nil) ~= (o.goal == nil) then
+      opts.fail("ft.sweep", "metric and goal go together; without both the recipe's own metric "
+         .. "counts, which it says to be better when higher or lower")
+   end
    if not o.is_recipe and not (o.metric and o.goal) then
       opts.fail("ft.sweep", "'%s' is no recipe: of a command, metric and goal say what counts",
          o.run[1])
