@@ -121,6 +121,19 @@ describe("--partition", function()
       end
    end)
 
+   it("has best end no later than contiguous stages do, where both fit", function()
+      local devices = "sim:4x2080ti"
+      local function explore(how)
+         return ft.explore("gpt2-xl", { devices = devices, partition = how })
+      end
+      local seq, mixed, best = explore("seq"), explore("mixed"), explore("best")
+      assert.is_true(seq.fits and mixed.fits and seq.seconds < mixed.seconds)
+      assert.equal(seq.seconds, best.seconds)
+      assert.equal("seq", best.plan.partition.name)
+      local asked = ft.explore("gpt2-xl", { devices = devices, partition = "best", stages = 8 })
+      assert.equal("best", asked.plan.partition.name) -- seq takes a number of stages exactly
+   end)
+
    it("has such a cut fit by moving state, too", function()
       local devices = { devices = "sim:4x320MB", swap = "auto", batch = 32, micro_batches = 8,
          source = 128, target = 64, partition = "mixed" }

@@ -32,6 +32,9 @@ local METHODS = {
 -- Those whose stages need not follow each other on their device.
 local ANYWHERE = { mixed = true, best = true }
 
+-- What a plan cuts by and simulates as well.
+local ALSO = { best = "seq" }
+
 --- What --partition may say beside a file, sorted.
 function M.names()
    return opts.names(METHODS)
@@ -47,6 +50,16 @@ function M.is(how) return row_of(how) ~= nil end
 
 --- Whether its stages go to the devices in turns, in the order of the model.
 function M.is_in_order(how) return (row_of(how) or {}).in_order or false end
+
+--- What else a plan tries: contiguous stages, which may end within a scope, one for each device.
+-- @tparam graph graph of operators
+-- @tparam table o partition, stages, devices
+-- @treturn[opt] string another partition; nil where there is none, or stages were asked for
+function M.also(graph, o)
+   local n = #core.engine.devices(o.devices)
+   local tries = n > 1 and not o.stages and n <= graph:counts().forward
+   return tries and ALSO[o.partition] or nil
+end
 
 --- A partition in a word: its name, "custom", or the scopes at which stages begin.
 function M.title(how)

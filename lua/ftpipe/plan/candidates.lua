@@ -47,13 +47,18 @@ local function cut_for_neighbours(o, graphs, first)
    return not same and select(2, draw_once(own, graphs, partition)) or nil
 end
 
+--- Whether a partitioner alone decides where stages are.
+local function free_of_places(o)
+   return not o.searched and placement.is(o.partition) and not partitions.has_places(o)
+      and not schedules.places(o.rule or o.schedule)
+end
+
 --- Whether all devices do forwards alone, then backwards alone, and nobody says with which stages.
 -- Each of the two takes as long as its slowest device, wherever the other is.
 local function has_phases(o)
    local schedule = o.rule or o.schedule
-   return schedules.is_flat(schedule) and not schedules.groups(schedule) and not o.searched
-      and type(o.partition) == "string" and placement.is(o.partition)
-      and not partitions.has_places(o)
+   return schedules.is_flat(schedule) and not schedules.groups(schedule) and free_of_places(o)
+      and type(o.partition) == "string"
 end
 
 --- Adds the plan of options that differ in `own`, as it fits; and as it was cut, where swaps may
@@ -68,7 +73,7 @@ end
 -- make room as well as recomputation does, by time alone, and by memory alone; by links of
 -- neighbours; by the time of forwards, and of backwards; by that of devices which take stages in
 -- turns, unless the cut decides how late weights are: then a budget would change the numbers; with
--- nodes that read one weight on one device.
+-- nodes that read one weight on one device; by another partitioner, where this one names it.
 local function draw_training(o, graphs)
    local first, plan = draw_once(o, graphs)
    local plans = { plan }
@@ -83,6 +88,8 @@ local function draw_training(o, graphs)
    if not o.searched and placement.has_ties(graphs[#graphs], o) then
       offer(plans, o, graphs, { tied = true })
    end
+   local also = free_of_places(o) and placement.also(graphs[#graphs], o)
+   if also then offer(plans, o, graphs, { partition = also }) end
    return plans
 end
 
