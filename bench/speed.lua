@@ -20,6 +20,7 @@ local peer = require("peer")
 
 local STEPS, WARM, ROUNDS = 12, 2, 5
 local LONG_STEPS = 5 -- of rows of 128 tokens
+local LEG_STEPS = 10 -- of these where a leg is filled and drained once
 
 local t5 = models.open { model = "t5-small", init = "random" }
 
@@ -48,10 +49,14 @@ local function measure(list)
    return rounds, cpu
 end
 
---- The median over rounds of what `ratio` makes of the seconds of a round.
+--- The median over rounds of what `ratio` makes of the seconds of a round; all of them are printed.
 local function median(rounds, ratio)
-   local list = {}
-   for i, seconds in ipairs(rounds) do list[i] = ratio(unpack(seconds)) end
+   local list, said = {}, {}
+   for i, seconds in ipairs(rounds) do
+      list[i] = ratio(unpack(seconds))
+      said[i] = ("%.3f"):format(list[i])
+   end
+   print("rounds: " .. table.concat(said, " "))
    return peer.median(list)
 end
 
@@ -64,11 +69,12 @@ local function largest_bytes(plan) return math.max(unpack(plan:memory_bytes())) 
 
 local parts, order = {}, { "async", "zero-bubble", "stash", "recompute", "auto", "mixed" }
 
---- Two devices that never drain, against one worker: a model whose halves share a weight, with
--- micro-batches of four rows, and one whose halves do not, of two.
+--- Two devices that never drain, cut by `mixed` as FTPipe does, against one worker: a model that
+-- shares a weight between its ends, with micro-batches of four rows, and one that does not, of two.
 function parts.async()
-   local sizes = { steps = LONG_STEPS + WARM, batches = LONG_STEPS + WARM, micro_batches = 4,
-      buckets = { 128 } }
+   local steps = LEG_STEPS + WARM
+   local sizes = { steps = steps, batches = steps, micro_batches = 4, buckets = { 128 },
+      partition = "mixed" }
    for _, case in ipairs {
       { "", model = t5, batch = 16, lengths = { target = 16 } },
       { "-bert", model = models.open { model = "bert-base", init = "random" }, batch = 8,
