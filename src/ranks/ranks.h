@@ -13,7 +13,7 @@ typedef enum {
     SAY_MEET,        /* replied to, when channels are open */
     SAY_BEGIN,       /* a leg: number of batches, first_step. Replied to */
     SAY_FEED,        /* bucket, rate; the inputs that the rank reads */
-    SAY_DRAIN,       /* */
+    SAY_DRAIN,       /* no batch comes behind those that were fed */
     SAY_END,         /* number: whether the leg is complete. Replied to, with events */
     SAY_FETCH,       /* a parameter; replied to, with it and its optimizer's state */
     SAY_STORE,       /* a parameter */
