@@ -347,7 +347,7 @@ describe("a leg", function()
       run:begin(1, 1)
       assert.equal(0, run:finish().events)
       local problem = files.failure(run.begin, run, 5, 1)
-      assert.matches("cut to 5 batches, expected 1 to its 1", problem.message)
+      assert.matches("5 batches of it, expected 1 to 1, for which it is drawn", problem.message)
       run:free()
    end)
 

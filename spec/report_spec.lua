@@ -68,6 +68,7 @@ describe("a report", function()
          :gsub("\nstage 0 device 0", "%0,1 replicas round-robin")))
       lines[77] = '{"step":77,"loss":1e999}'
       lines[78] = '{"step":78,"loss":null,"idle_percent":"x"}'
+      lines[79] = '{"step":79,"loss"'
       core.sys.write_file(long .. "/metrics.jsonl", table.concat(lines, "\n") .. '\n{"step":1')
       local page = ftpipe { "report", long, "--out", "-" }
       pages.check(page)
@@ -75,6 +76,10 @@ describe("a report", function()
       assert.matches("It has not ended", page)
       assert.not_matches("held%-out", page) -- no curve, no name of one
       assert.matches("<td>0,1</td>", page)
+      local said = "metrics%.jsonl: 2 lines left out, damaged" -- the last, cut, is none of them
+      assert.matches(said, page)
+      assert.matches(said, (ftpipe { "runs", "show", long }))
+      assert.matches("rows; .*" .. said, (ftpipe { "runs", "events", long }))
    end)
 
    it("of a run whose plan is no plan says where", function()

@@ -138,7 +138,8 @@ ft_status ft_plan_cut(ft_plan **out, const ft_plan *plan, int n_batches, ft_erro
 {
     *out = NULL;
     if (n_batches < 1 || n_batches > plan->n_batches)
-        return ft_fail(err, FT_INVALID, "plan: cut to %d batches, expected 1 to its %d", n_batches,
+        return ft_fail(err, FT_INVALID,
+                       "plan: %d batches of it, expected 1 to %d, for which it is drawn", n_batches,
                        plan->n_batches);
     ft_status status;
     ft_action_list *lists = NULL;

@@ -81,15 +81,16 @@ local function score_of(run)
       run.summary.unit or "") or "-"
 end
 
---- "  loss  (curve)  4.3422 to 0.0603" of the steps that were done; nil of none.
+--- "  loss  (curve)  4.3422 to 0.0603" of the steps that were done, nil of none; and what of them
+-- is damaged.
 local function loss_line(path)
-   local ok, rows = pcall(left.rows, path)
+   local ok, rows, damaged = pcall(left.rows, path)
    local losses = {}
    for _, row in ipairs(ok and rows or {}) do
       if type(row.loss) == "number" then losses[#losses + 1] = row.loss end
    end
    return losses[1] and ("  %-24s %s  %.4f to %.4f"):format("loss by step", spark(losses),
-      losses[1], losses[#losses])
+      losses[1], losses[#losses]), damaged
 end
 
 --- What a run's directory says of it, in lines.
@@ -110,7 +111,9 @@ function M.lines(path)
    for _, name in ipairs { "id", "commit" } do
       if run[name] then add("  %-24s %s", name, run[name]) end
    end
-   lines[#lines + 1] = loss_line(path)
+   local loss, damaged = loss_line(path)
+   lines[#lines + 1] = loss
+   if damaged then add("  %s", damaged) end
    for _, part in ipairs { run.summary, run.flags } do
       for _, name in ipairs(keys(part)) do
          local value = part[name]
@@ -195,9 +198,10 @@ end
 local function write_events(path)
    local from, to = path .. "/metrics.jsonl", path .. "/" .. events.NAME
    if not core.sys.exists(from) then core.fail("not found", from .. ": there is none") end
-   local text, n = events.text(left.rows(path), core.sys.unix_time())
+   local rows, damaged = left.rows(path)
+   local text, n = events.text(rows, core.sys.unix_time())
    core.sys.write_file(to, text)
-   print(("%s: %s"):format(to, counted(n, "row")))
+   print(("%s: %s%s"):format(to, counted(n, "row"), damaged and "; " .. damaged or ""))
 end
 
 function ACTIONS.events(words)

@@ -49,7 +49,10 @@ end
 local function alternative(plan, what, d, here)
    local name = plan.devices[d].name
    local ok, moved = pcall(plan.move, plan, what, d)
-   if not ok then return ("  on %s: not possible: %s"):format(name, tostring(moved)) end
+   if not ok then
+      if type(moved) ~= "table" or moved.status == "cancelled" then error(moved, 0) end
+      return ("  on %s: not possible: %s"):format(name, tostring(moved))
+   end
    local why = excess(moved)
    if why then return ("  on %s: does not fit, %s"):format(name, why) end
    local there = rate(moved)

@@ -2,6 +2,7 @@
 -- that who shows it need not ask of what kind it is: a run directory may come from anywhere.
 
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local small_file = require("ftpipe.base.small_file")
 
 local M = {}
@@ -103,11 +104,19 @@ function M.row(line)
 end
 
 --- The rows of metrics.jsonl of a run's directory; none when there is no such file.
+-- @treturn {table,...} rows
+-- @treturn[opt] string what there is beside them, for people; nil: nothing, or a last line that was
+--   cut
 function M.rows(dir)
-   local rows, path = {}, dir .. "/metrics.jsonl"
+   local rows, path, damaged = {}, dir .. "/metrics.jsonl", 0
    if not core.sys.exists(path) then return rows end
-   for line in small_file(path, MOST_BYTES):gmatch("[^\n]+") do rows[#rows + 1] = M.row(line) end
-   return rows
+   for line, finish in small_file(path, MOST_BYTES):gmatch("([^\n]+)(\n?)") do
+      local row = M.row(line)
+      rows[#rows + 1] = row
+      if not row and finish == "\n" then damaged = damaged + 1 end
+   end
+   return rows, damaged > 0 and ("%s: %s left out, damaged"):format(path,
+      counted(damaged, "line")) or nil
 end
 
 local function read_json(path)
