@@ -3,7 +3,7 @@ return {
    { "src/script/check.c", "return value > 0 ? value - 1 : value + n;",
       "return value > 0 ? value - 1 : value + n - 1;", "spec/tensor spec/sys spec/json spec/io",
       "negative indices are off by one" },
-   { "src/script/check.c", "if (*name) continue;", "if (*name || !key) continue;",
+   { "src/script/check.c", "        if (!known)", "        if (!known && named)",
       "spec/tensor spec/json spec/batcher spec/sys", "options without a name are taken" },
    { "src/script/check.c", "else if (value < (double)lo || value > (double)hi)",
       "else if (value < (double)lo)", "spec/tensor spec/sys spec/json spec/io",
