@@ -31,13 +31,25 @@ struct nccl_comm {
 };
 
 /* What a call answers before it does anything: that of EMULATED_NCCL_FAIL_AT, counted from 1,
- * fails, and from then on nothing else does. */
+ * fails, and from then on nothing else does. Calls that ask for a state are made as often as time
+ * allows: they are counted apart, from -1 downwards. */
+static int begin_counted(atomic_long *calls, int step)
+{
+    const char *at = getenv("EMULATED_NCCL_FAIL_AT");
+    if (at && atomic_fetch_add(calls, step) + step == strtol(at, NULL, 10)) return UNKNOWN;
+    return emu_begin();
+}
+
 static int begin(void)
 {
     static atomic_long calls;
-    const char *at = getenv("EMULATED_NCCL_FAIL_AT");
-    if (at && atomic_fetch_add(&calls, 1) + 1 == strtol(at, NULL, 10)) return UNKNOWN;
-    return emu_begin();
+    return begin_counted(&calls, 1);
+}
+
+static int begin_asking(void)
+{
+    static atomic_long calls;
+    return begin_counted(&calls, -1);
 }
 
 static int version(int *out)
@@ -84,7 +96,7 @@ static int open_comm(nccl_comm *out, int n, nccl_id id, int rank, nccl_config *c
 
 static int state(nccl_comm c, int *out)
 {
-    int answer = begin();
+    int answer = begin_asking();
     *out = atomic_load(&c->failed);
     if (!*out && !atomic_load(&c->shared->here[!c->rank])) *out = NCCL_IN_PROGRESS;
     return answer;
