@@ -3,6 +3,8 @@
  * One row per rule. Micro-batches of a batch are a multiple of the replicas, so every replica has
  * as many of each batch, and a replica's own count follows from the number in the leg. Source of
  * the first rule: Narayanan et al., "PipeDream", SOSP 2019, section 3.2 (1F1B-RR). */
+#include <string.h>
+
 #include "plan/internal.h"
 
 typedef struct rule_row {
@@ -59,6 +61,14 @@ bool ft_edge_stays(const ft_plan *plan, const ft_edge *edge)
     for (int i = 0; i < n; i++)
         if (plan->replica_device[from + i] != plan->replica_device[to + i]) return false;
     return true;
+}
+
+bool ft_seats_together(const ft_seating *all, int a, int b)
+{
+    const ft_stage_share *x = &all->of[a], *y = &all->of[b];
+    const int *device = all->seat_device;
+    return x->n == y->n &&
+           !memcmp(device + x->first, device + y->first, (size_t)x->n * sizeof *device);
 }
 
 int ft_seat_of(const ft_seating *all, int stage, int device)

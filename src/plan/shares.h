@@ -47,6 +47,8 @@ int ft_share_joint(const ft_stage_share *s, int64_t index);
 /* Whether what passes along the edge, of micro-batches, stays on its device; an S and a V then take
  * it through host memory, where the edge's slots are. */
 bool ft_edge_stays(const ft_plan *plan, const ft_edge *edge);
+/* Whether two stages have their replicas on the same devices, in the same order. */
+bool ft_seats_together(const ft_seating *all, int a, int b);
 /* The stage's seat on that device, or -1. */
 int ft_seat_of(const ft_seating *all, int stage, int device);
 

@@ -46,15 +46,6 @@ ft_status ft_turns_link(ft_turns *out, ft_arena *arena, int n_edges, const ft_ed
     return FT_OK;
 }
 
-/* Whether the stages have their replicas on the same devices, in the same order. */
-static bool are_together(const ft_seating *shares, int a, int b)
-{
-    const ft_stage_share *x = &shares->of[a], *y = &shares->of[b];
-    for (int i = 0; x->n == y->n && i < x->n; i++)
-        if (shares->seat_device[x->first + i] != shares->seat_device[y->first + i]) return false;
-    return x->n == y->n;
-}
-
 ft_status plan_check_turns(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
                            ft_error *err)
 {
@@ -64,8 +55,8 @@ ft_status plan_check_turns(const ft_plan *p, const ft_seating *shares, ft_arena 
         const ft_edge *edge = &p->edges[e];
         if (!edge->after) continue;
         const ft_edge *before = &p->edges[edge->after - 1];
-        if (are_together(shares, edge->from, before->from) &&
-            are_together(shares, edge->to, before->to))
+        if (ft_seats_together(shares, edge->from, before->from) &&
+            ft_seats_together(shares, edge->to, before->to))
             continue;
         ft_fail(err, FT_INVALID, "plan: edge %d is after edge %d, which joins other devices", e,
                 edge->after - 1);

@@ -11,8 +11,6 @@
  * on commodity servers for the masses", HotOS 2021 (Harmony). */
 #include "schedule/internal.h"
 
-#include <string.h>
-
 typedef struct group {
     const leg *leg;
     int device;
@@ -188,10 +186,7 @@ bool leg_has_group(const leg *l)
 
 static bool are_together(const leg *l, int a, int b)
 {
-    const ft_stage_share *x = &l->shares.of[a], *y = &l->shares.of[b];
-    const int *device = l->shares.seat_device;
-    if (x->n != y->n || x->rule != y->rule) return false;
-    return !memcmp(device + x->first, device + y->first, (size_t)x->n * sizeof *device);
+    return l->shares.of[a].rule == l->shares.of[b].rule && ft_seats_together(&l->shares, a, b);
 }
 
 /* Stages of a task have the same micro-batches on the same devices. */

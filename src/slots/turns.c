@@ -28,15 +28,6 @@ typedef struct search {
     int *of; /* by edge: its group; -1: none */
 } search;
 
-static bool are_together(const ft_plan *p, int a, int b)
-{
-    const int *x = &p->replica_device[p->replica_first[a]];
-    const int *y = &p->replica_device[p->replica_first[b]];
-    int n = p->replica_first[a + 1] - p->replica_first[a];
-    return p->replica_first[b + 1] - p->replica_first[b] == n &&
-           !memcmp(x, y, (size_t)n * sizeof *x);
-}
-
 /* Whether it carries something between replicas of a stage whose devices follow their lists. */
 static bool may_share(const ft_plan *p, const ft_edge *e)
 {
@@ -51,7 +42,7 @@ static int find_group(search *q, const ft_edge *e)
     for (int g = 0; g < q->n_groups; g++) {
         const group *known = &q->groups[g];
         if (known->from_kind == e->from_kind && known->to_kind == e->to_kind &&
-            are_together(q->plan, known->stage, e->from))
+            ft_seats_together(&q->shares, known->stage, e->from))
             return g;
     }
     q->groups[q->n_groups] = (group){e->from_kind, e->to_kind, e->from, 0, NULL, -1};
@@ -186,8 +177,7 @@ static bool is_of(const sharing *s, int i, int edge)
     return i >= 0 && i < s->n && s->turns[i].edge == edge;
 }
 
-/* Of the edges of the plan that share a place, from the first on: counts, then gives what it found.
- */
+/* Of edges of the plan that share a place, from the first on: counts, then gives what it found. */
 static void take_chain(const sharing *s, int first)
 {
     for (int k = first; k >= 0; k = s->chain.next[k])
