@@ -17,23 +17,18 @@ local M = {}
 -- Of mixed and best, when nobody says how much: scopes are few, and a search asks for many plans.
 local EFFORT = 5
 
--- What --partition says, as options of ft.partition. `in_order`: stage s is on device s, and on
--- from the first one again when there are more stages; nodes keep their order, and scopes need not
--- stay together.
+-- What --partition says. `asks`: options of ft.partition; with `in_order` stage s is on device s,
+-- and on from the first one again when there are more stages; nodes keep their order, and scopes
+-- need not stay together. `anywhere`: stages of a device need not follow each other. `also`: a plan
+-- cuts by that one too, and simulates both.
 local METHODS = {
-   seq = { method = "seq", in_order = true },
-   mixed = { method = "mixed", effort = EFFORT },
-   pipedream = { method = "pipedream" },
-   ["pipedream-straight"] = { method = "pipedream", straight = true },
-   greedy = { method = "greedy" },
-   best = { method = "best", effort = EFFORT },
+   seq = { asks = { method = "seq", in_order = true } },
+   mixed = { asks = { method = "mixed", effort = EFFORT }, anywhere = true },
+   pipedream = { asks = { method = "pipedream" } },
+   ["pipedream-straight"] = { asks = { method = "pipedream", straight = true } },
+   greedy = { asks = { method = "greedy" } },
+   best = { asks = { method = "best", effort = EFFORT }, anywhere = true, also = "seq" },
 }
-
--- Those whose stages need not follow each other on their device.
-local ANYWHERE = { mixed = true, best = true }
-
--- What a plan cuts by and simulates as well.
-local ALSO = { best = "seq" }
 
 --- What --partition may say beside a file, sorted.
 function M.names()
@@ -42,14 +37,17 @@ end
 
 --- What is known of a partition: a name, or a function from a problem to devices by node.
 local function row_of(how)
-   return METHODS[how] or type(how) == "function" and { method = how } or nil
+   return METHODS[how] or type(how) == "function" and { asks = { method = how } } or nil
 end
 
 --- Whether `solve` takes it.
 function M.is(how) return row_of(how) ~= nil end
 
 --- Whether its stages go to the devices in turns, in the order of the model.
-function M.is_in_order(how) return (row_of(how) or {}).in_order or false end
+function M.is_in_order(how)
+   local row = row_of(how)
+   return row and row.asks.in_order or false
+end
 
 --- What else a plan tries: contiguous stages, which may end within a scope, one for each device.
 -- @tparam graph graph of operators
@@ -58,7 +56,7 @@ function M.is_in_order(how) return (row_of(how) or {}).in_order or false end
 function M.also(graph, o)
    local n = #core.engine.devices(o.devices)
    local tries = n > 1 and not o.stages and n <= graph:counts().forward
-   return tries and ALSO[o.partition] or nil
+   return tries and (row_of(o.partition) or {}).also or nil
 end
 
 --- A partition in a word: its name, "custom", or the scopes at which stages begin.
@@ -74,7 +72,7 @@ local STAGES_PER_DEVICE = 2
 function M.stages(n_devices, asked) return asked or STAGES_PER_DEVICE * n_devices end
 
 local function options_of(name, n_devices, n_nodes, stages, effort)
-   local options = copy(row_of(name))
+   local options = copy(row_of(name).asks)
    if options.in_order then return options end
    options.effort = options.effort and (effort or options.effort)
    if options.method == "mixed" or options.method == "best" then
@@ -96,7 +94,7 @@ local BY_MEMORY = { { unlimited = true, bare = true, balanced = true } }
 
 local function attempts_of(name, budget)
    if budget and budget.balances_memory then return BY_MEMORY end
-   if not row_of(name).in_order then return ATTEMPTS end
+   if not row_of(name).asks.in_order then return ATTEMPTS end
    return budget and BY_BUDGET or BY_TIME
 end
 
@@ -155,7 +153,7 @@ local function balance_memory(problem, devices)
 end
 
 local function attempt(graph, name, o, how, budget)
-   local in_order = row_of(name).in_order
+   local in_order = row_of(name).asks.in_order
    local always = o.recompute == "always" and not in_order
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches,
@@ -247,7 +245,7 @@ end
 -- one weight; found once for all placements of a graph. Nil where none are, or where stages of a
 -- device follow each other.
 local function ties_of(views, graph, o)
-   if not ANYWHERE[o.partition] or type(graph) ~= "userdata" then return nil end
+   if not (row_of(o.partition) or {}).anywhere or type(graph) ~= "userdata" then return nil end
    if views.ties == nil then
       local of = views.of
       if not of then
@@ -267,7 +265,7 @@ end
 local function solve(graph, name, o, budget, known)
    local views = views_of(graph, o, known)
    if o.tied then o = copy(o, { ties = ties_of(views, graph, o) }) end
-   if row_of(name).in_order then
+   if row_of(name).asks.in_order then
       local stage = first_that_fits(views.weighted, name, o, budget).stage
       if o.by_device and not budget then stage = even_stages(views.weighted, name, o, stage) end
       return { stage = stage, name = name }
