@@ -3,6 +3,7 @@
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local draw = require("ftpipe.plan.draw")
+local feasible = require("ftpipe.base.feasible")
 local fit = require("ftpipe.plan.fit")
 local named = require("ftpipe.base.named")
 local units = require("ftpipe.base.units")
@@ -123,18 +124,16 @@ end
 -- @tparam table choice of CHOICES, with home: stages update in host memory
 -- @tparam ?string scope of what leaves, though there is room
 local function drawn(plan, mode, least, spare, choice, scope)
-   local ok, text = pcall(plan.blueprint.fit, plan.blueprint, {
+   local text, failure = feasible(plan.blueprint.fit, plan.blueprint, {
       least = least, spare = spare, classes = mode.classes, scope = scope,
       writes_back = mode.writes_back, updates_at_home = choice.home,
       far_ahead = choice.far_ahead, room = choice.room, spreads = choice.spreads,
       makes = choice.makes,
       tasks = plan.tasks,
    })
-   if not ok then
-      if least and mode.least or type(text) ~= "table" then error(text, 0) end
-      return nil, text.message
-   end
-   return redrawn(plan, text)
+   if text then return redrawn(plan, text) end
+   if least and mode.least then error(failure, 0) end
+   return nil, failure.message
 end
 
 local function sum(by_class, key)
