@@ -146,7 +146,7 @@ describe("cards of several processes", function()
       local pid = os.tmpname()
       finally(function() os.remove(pid) end)
       local one = play(1, code:format("emu:2"))
-      local command = several.command(2, { "-e", code:format("hosts:2xemu:1") }, 300,
+      local command = emulated(2, { "-e", code:format("hosts:2xemu:1") },
          { [0] = "", [1] = ("sh -c 'echo $$ >%s; exec \"$@\"' sh"):format(pid) })
       local out, err, ended = process.shell(([[
          %s </dev/null & launcher=$!
@@ -154,8 +154,7 @@ describe("cards of several processes", function()
          while kill -s STOP $(cat %s) 2>/dev/null; do
             sleep 0.05; kill -s CONT $(cat %s); sleep 0.02
          done
-         wait $launcher]]):format(command:gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'"), pid, pid,
-         pid))
+         wait $launcher]]):format(command, pid, pid, pid))
       assert.equal(0, ended, err)
       assert.equal(one, out)
    end)

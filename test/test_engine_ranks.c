@@ -208,8 +208,7 @@ static int ranks_of(const job *j)
     return j->crew ? j->crew->n_ranks : 1;
 }
 
-/* All stages on every device, whose replicas' edges take turns; false where it is not for so many.
- */
+/* All stages on every device, whose replicas' edges take turns; false: not for so many. */
 static bool share(pipeline *p, int n_devices, ft_error *err)
 {
     int shared = 0;

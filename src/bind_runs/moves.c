@@ -1,10 +1,10 @@
 /* bind_runs/moves.c - what blueprints move between devices and host memory. */
 #include <string.h>
 
-#include "fit/fit.h"
-#include "slots/slots.h"
-#include "planfile/planfile.h"
 #include "bind_runs/internal.h"
+#include "fit/fit.h"
+#include "planfile/planfile.h"
+#include "slots/slots.h"
 
 /* What a move of each class carries, by stage; on the stack. Units take their guards with them, but
  * for activations. */
