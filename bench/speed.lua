@@ -60,9 +60,9 @@ local function median(rounds, ratio)
    return peer.median(list)
 end
 
---- What STEPS steps take, as they are predicted.
+--- What the steps that are measured take, as they are predicted.
 local function predict_seconds(plan)
-   return plan:simulate(STEPS + WARM).seconds - plan:simulate(WARM).seconds
+   return plan:simulate(plan.options.steps).seconds - plan:simulate(WARM).seconds
 end
 
 local function largest_bytes(plan) return math.max(unpack(plan:memory_bytes())) end
