@@ -164,7 +164,8 @@ end
 function parts.auto()
    local function plan(recompute, devices)
       return plan_of { devices = devices or "cpu:2", schedule = "gpipe", recompute = recompute,
-         buckets = { 128 }, partition = { "encoder/block.2", "encoder/block.4", "decoder/block.0" } }
+         buckets = { 128 },
+         partition = { "encoder/block.2", "encoder/block.4", "decoder/block.0" } }
    end
    local most, least = largest_bytes(plan("never")), largest_bytes(plan("always"))
    local devices = ("cpu:2/%dB"):format(math.ceil((most + least) / 2))
