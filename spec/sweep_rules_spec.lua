@@ -42,6 +42,19 @@ describe("a point of a sweep", function()
       end
    end)
 
+   it("is on a grid each whole number of a range once, where there are fewer than steps", function()
+      local whole = spaces.parameters { n = ft.sweep.whole(2, 4), x = { "a", "b" } }
+      local seen, o = {}, { grid_steps = 5 }
+      for i = 1, 6 do
+         local values = spaces.values(whole, methods.point("grid", whole, i, {}, o))
+         seen[i] = values.n .. values.x
+      end
+      assert.equal("2a 2b 3a 3b 4a 4b", table.concat(seen, " "))
+      assert.equal(6, methods.size("grid", whole, o))
+      local wide = spaces.parameters { n = ft.sweep.whole(1, 100) }
+      assert.equal(5, methods.size("grid", wide, o))
+   end)
+
    it("is by TPE like the best tenth of trials, rounded up", function()
       local three = spaces.parameters { kind = { "a", "b", "c" } }
       local trials = { { 0.1, 1 }, { 0.5, 2 } } -- of "a" and of "b", and nine of "c"

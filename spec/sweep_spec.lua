@@ -465,6 +465,22 @@ describe("ftpipe sweep", function()
       process.refused(6, "is no sweep", { "sweep", "show", directory })
    end)
 
+   it("gives the line of its best trial as a shell reads it", function()
+      core.sys.write_file(directory .. "/p.lua", [[local ft = require("ftpipe")
+         return ft.sweep { run = { "plan", "t5-small", devices = "sim:2x11GB", format = "json",
+               seed = 123456789, groups = "*.q.*: frozen; encoder.*: decay 0" },
+            space = { mem = { true, false }, cost = { "sum" }, micro_batches = { 4 } },
+            method = "grid", metric = "seconds_per_batch", goal = "min" }]])
+      assert.equal(0, select(3, ftpipe { "sweep", directory .. "/p.lua", "--out", out }))
+      local line = (ftpipe { "sweep", "best", out }):match("\nftpipe ([^\n]+)\n$")
+      assert.matches(" %-%-mem ", line .. " ") -- a flag without a value
+      assert.matches("'%-%-groups=%*%.q%.%*: frozen; encoder", line)
+      local printed, err, code = process.shell(core.sys.executable() .. " " .. line)
+      assert.equal(0, code, err)
+      assert.equal(core.json.decode((ftpipe { "sweep", "show", out, "--format", "json" }))
+         .trials[1].value, core.json.decode(printed).seconds_per_batch)
+   end)
+
    it("has sweeps of at most 25 lines", function()
       for _, name in ipairs(core.sys.list_dir("sweeps")) do
          local text = core.sys.read_file("sweeps/" .. name)

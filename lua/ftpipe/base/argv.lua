@@ -1,4 +1,4 @@
---- Words of a command line in front of its flags.
+--- Words of a command line.
 
 local M = {}
 
@@ -17,6 +17,18 @@ function M.words(argv)
    local words = {}
    for word in M.word, argv do words[#words + 1] = word end
    return words
+end
+
+--- The line that gives a shell these words: what it would read otherwise is in quotes.
+-- @tparam {string,...} words
+-- @treturn string
+function M.line(words)
+   local parts = {}
+   for i, word in ipairs(words) do
+      parts[i] = word:find("^[%w_@%%+=:,./-]+$") and word
+         or "'" .. word:gsub("'", "'\\''") .. "'"
+   end
+   return table.concat(parts, " ")
 end
 
 return M

@@ -43,7 +43,7 @@ local function read(path)
    local process = directories.writer(path)
    return {
       path = path, id = record.id, task = record.task.name,
-      command = table.concat(record.command, " "), commit = record.commit, host = record.host,
+      command = argvs.line(record.command), commit = record.commit, host = record.host,
       started = record.started, ended = record.ended, wall_seconds = record.wall_seconds,
       flags = record.flags, summary = readable and summary or {}, process = process,
       state = records.state(record, process ~= nil), exit = record.exit, problem = record.problem,

@@ -76,10 +76,8 @@ local ON_DIRECTORY = {
       local best = text.best(index:trials(), index:get("goal"))
       if not best then core.fail("not found", path .. ": no trial has ended with a value") end
       print(("trial %d: %.6g"):format(best.number, best.value))
-      local flags = text.flags(best.flags):gsub("(%S+)=", function(name)
-         return "--" .. name:gsub("_", "-") .. "="
-      end)
-      print((("%s %s"):format(index:get("command"), flags):gsub(" +", " ")))
+      local flags = argvs.line(controllers.flag_words({}, best.flags))
+      print((("%s %s"):format(index:get("command"), flags):gsub(" $", "")))
    end,
    stop = set_control("stop", "stops; --resume goes on"),
    pause = set_control("pause", "begins no further trials until `ftpipe sweep go`"),
@@ -120,7 +118,8 @@ local function check_directory(controller, sweep, flags)
          controller.dir)
    end
    index:set("definition", definition)
-   index:set("command", "ftpipe " .. table.concat(words, " ", 2))
+   words[1] = "ftpipe"
+   index:set("command", argvs.line(words))
    index:set("prune", core.json.encode(sweep.prune or {}))
    index:set("control", "go")
    if sweep.goal then index:set("goal", sweep.goal) end

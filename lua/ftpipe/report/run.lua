@@ -1,5 +1,6 @@
 --- The report of a run: what its directory says, as one page.
 
+local argvs = require("ftpipe.base.argv")
 local chart = require("ftpipe.page.chart")
 local column = require("ftpipe.base.column")
 local copies = require("ftpipe.schedule.copies")
@@ -231,7 +232,7 @@ local function began_line(record)
    return ("<p>Began %s on %s%s: <code>%s</code></p>"):format(xml.escape(record.started or "?"),
       xml.escape(record.host or "?"),
       record.commit and ", at commit " .. xml.escape(record.commit:sub(1, 12)) or "",
-      xml.escape(table.concat(record.command, " ")))
+      xml.escape(argvs.line(record.command)))
 end
 
 local function prediction_line(summary)

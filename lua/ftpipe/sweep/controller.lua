@@ -61,7 +61,7 @@ end
 -- Command lines.
 
 --- Flags as words, in the order of their names: --micro-batches 4.
-local function flag_words(words, flags)
+function M.flag_words(words, flags)
    for _, name in ipairs(keys(flags)) do
       local flag, value = "--" .. name:gsub("_", "-"), flags[name]
       if value == true then
@@ -93,7 +93,7 @@ function M.command(sweep, values, more)
    for _, part in ipairs { values, more or {} } do
       for name, value in pairs(part) do flags[name] = value end
    end
-   return flag_words(words, flags)
+   return M.flag_words(words, flags)
 end
 
 -- ---------------------------------------------------------------------------------------------

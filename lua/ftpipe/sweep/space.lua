@@ -72,12 +72,18 @@ function M.values(parameters, point)
    return values
 end
 
---- How many points a grid has: every value of lists, `steps` of ranges.
+--- How many values of a parameter a grid has: all of a list, `steps` of a range, but no more than
+-- there are whole numbers in it.
+local function grid_values(parameter, steps)
+   if parameter.values then return #parameter.values end
+   local r = parameter.range
+   return r.whole and math.min(steps, r.high - r.low + 1) or steps
+end
+
+--- How many points a grid has.
 function M.grid_size(parameters, steps)
    local n = 1
-   for _, parameter in ipairs(parameters) do
-      n = n * (parameter.values and #parameter.values or steps)
-   end
+   for _, parameter in ipairs(parameters) do n = n * grid_values(parameter, steps) end
    return n
 end
 
@@ -85,7 +91,7 @@ end
 function M.grid_point(parameters, steps, i)
    local point, rest = {}, i - 1
    for k = #parameters, 1, -1 do
-      local n = parameters[k].values and #parameters[k].values or steps
+      local n = grid_values(parameters[k], steps)
       point[k] = (rest % n + 0.5) / n
       rest = math.floor(rest / n)
    end
