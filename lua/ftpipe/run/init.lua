@@ -67,7 +67,9 @@ local RULES = {
    threaded = { type = "boolean", default = true, help = "false: a replay on one thread" },
 }
 
---- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
+--- A run, ready for its first step: memory taken, weights read, or the checkpoint that it goes on
+-- from.
+-- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
 --   replay of the plan on one thread)
 function M.new(o)
    o = opts.check("ft.run", RULES, o)
