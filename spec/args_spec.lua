@@ -76,7 +76,8 @@ describe("args", function()
       refuses("unknown flag '%-1'", "--dry-run", "-1")
       refuses("%-%-schedule: '%-%-lr 1' is not available", "--schedule", "--lr 1")
       refuses("'%-%-lr' requires an argument", "--lr", "--steps", "3")
-      refuses("unexpected word 'extra', it is behind no flag; see %-%-help", "extra")
+      refuses("unexpected word 'extra', it is behind no flag %(words of a command come in front of "
+         .. "its flags%); see %-%-help", "extra")
       refuses("unexpected word 'extra'", "--steps", "3", "--dry-run", "extra", "--lr=1")
    end)
 

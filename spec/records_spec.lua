@@ -52,8 +52,13 @@ describe("a jsonl file", function()
    end)
 
    it("refuses lines that are no object", function()
-      assert.equal("x.jsonl:2:1: expected a JSON object", fault("x.jsonl", "{}\n[1]"))
-      assert.equal("x.json:1:1: expected a JSON object", fault("x.json", "[]"))
+      assert.equal("x.jsonl:2:1: expected a JSON object a line", fault("x.jsonl", "{}\n[1]"))
+      assert.equal("x.json:1:1: expected a JSON object a line", fault("x.json", "[]"))
+      local indented = "x.json:1:%d: expected a JSON object a line, this one goes on in the "
+         .. "next line"
+      assert.equal(indented:format(1), fault("x.json", '[\n  {"a": 1},\n  {"a": 2}\n]\n'))
+      assert.equal(indented:format(1), fault("x.json", '[{\n  "a": 1\n}]\n'))
+      assert.equal(indented:format(2), fault("x.json", ' {\r\n"a": 1}\n'))
    end)
 
    it("refuses bytes that are not UTF-8, with their place", function()

@@ -271,7 +271,10 @@ end
 local function one_line(message, flags, argv)
    local wrong = message:match("^unknown option '(.-)'")
    local stray = message == "too many arguments" and find_stray(argv, flags)
-   if stray then return ("unexpected word '%s', it is behind no flag; see --help"):format(stray) end
+   if stray then
+      return ("unexpected word '%s', it is behind no flag (words of a command come in front of its "
+         .. "flags); see --help"):format(stray)
+   end
    if not wrong then return (message:gsub("%s*\n%s*", "; ")) end
    return ("unknown flag '%s'%s; see --help"):format(wrong,
       suggest.hint(wrong, column(flags, "flag")))

@@ -51,11 +51,15 @@ local function check_utf8(path, number, line)
    end
 end
 
+local NO_OBJECT = "%s:%d:%d: expected a JSON object a line"
+
 --- The JSON value of one line. The reader of JSON counts lines from the start of what it is given.
 local function decode_line(path, number, line)
    local ok, value = pcall(core.json.decode, line, path)
    if ok then return value end
    if type(value) ~= "table" or value.status ~= "malformed data" then error(value, 0) end
+   local open = line:match("^%s*()[%[{]%s*{?%s*$") -- as of JSON that is indented
+   if open then fail(NO_OBJECT .. ", this one goes on in the next line", path, number, open) end
    local start = path .. ":1:"
    local what = value.message
    if what:sub(1, #start) == start then
@@ -86,7 +90,7 @@ function M.jsonl(path, text)
    for number, line in lines_of(text or core.sys.read_file(path)) do
       check_utf8(path, number, line)
       local row = decode_line(path, number, line)
-      if not is_object(row) then fail("%s:%d:1: expected a JSON object", path, number) end
+      if not is_object(row) then fail(NO_OBJECT, path, number, 1) end
       rows[#rows + 1] = M.numbered(row, number)
    end
    return check_some(rows, "one JSON object a line")
