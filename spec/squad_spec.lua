@@ -1,6 +1,7 @@
 local core = require("ftpipe.core")
 local features = require("ftpipe.data.squad.features")
 local files = require("spec.support.files")
+local process = require("spec.support.process")
 local reader = require("ftpipe.data.squad.reader")
 local short_pieces = require("spec.support.short_pieces")
 local span = require("ftpipe.data.kind.span")
@@ -529,8 +530,10 @@ describe("a split of spans", function()
 
    it("is refused when windows have no room", function()
       local problem = files.failure(prepare, 13, paragraph("a", qa("1", gold("a", 0))))
-      assert.equal("task squad: windows of 16 ids leave no room beside questions of 13: expected "
-         .. "a max_source of 17 or more, or a max_query of 12 or less", problem.message)
+      assert.equal("task squad: windows of 16 ids leave no room beside questions of 13: give "
+         .. "max_source = 17 or more, or max_query = 12 or less", problem.message)
       assert.equal(2, problem.exit)
+      process.refused(2, "of 64: give %-%-max%-source 68 or more, or %-%-max%-query 4 or less",
+         { "recipes/bert_squad.lua", "--max-source", "8", "--profile", "modelled" })
    end)
 end)

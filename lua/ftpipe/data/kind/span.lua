@@ -18,6 +18,7 @@ local reader = require("ftpipe.data.squad.reader")
 local records = require("ftpipe.text.records")
 local scorers = require("ftpipe.data.squad.scorer")
 local shown = require("ftpipe.base.shown")
+local usage = require("ftpipe.base.usage")
 local weights = require("ftpipe.data.predict.weights")
 
 local M = {}
@@ -45,15 +46,23 @@ M.modules = { "ftpipe.data.squad.features", "ftpipe.data.squad.reader" }
 --- What a model and the flags of a recipe say about loading: nothing that the task does not say.
 function M.options() return {} end
 
-local function check_sizes(task)
-   if task.max_source >= task.max_query + 4 then return end -- [CLS], two [SEP] and a piece
-   core.fail("invalid argument", ("task %s: windows of %d ids leave no room beside questions of "
-      .. "%d: expected a max_source of %d or more, or a max_query of %d or less"):format(task.name,
-      task.max_source, task.max_query, task.max_query + 4, task.max_source - 4), 2)
+--- "--max-query 12" where that is a flag, else "max_query = 12", of the task.
+local function told(o, name, value)
+   return named.value(named.origins(o or {})[name] and o or {}, name, value)
+end
+
+--- Refuses windows that have no room for pieces of a context.
+-- @tparam table task
+-- @tparam[opt] table o as whoever asks for them knows the sizes
+local function check_sizes(task, o)
+   local most, query = task.max_source, task.max_query
+   if most >= query + 4 then return end -- [CLS], two [SEP] and a piece
+   usage("task %s: windows of %d ids leave no room beside questions of %d: give %s or more, or %s "
+      .. "or less", task.name, most, query, told(o, "max_source", query + 4),
+      told(o, "max_query", most - 4))
 end
 
 local function encoder_of(task)
-   check_sizes(task)
    return features.encoder {
       tokenizer = task.tokenizer, max_source = task.max_source, stride = task.stride,
       max_query = task.max_query,
@@ -85,6 +94,7 @@ end
 --    answers are not in the words at answer_start); cut (how many questions were too long)
 -- @raise malformed data: a context without text, no answer in its place
 function M.prepare(task, _, rows, o)
+   check_sizes(task, o)
    local dataset = core.data.dataset { { "source", "segments" }, "start", "end" }
    local encoder, notes = encoder_of(task), { pieces = {}, query = {}, unplaced = 0, cut = 0 }
    for _, row in ipairs(rows) do
@@ -175,7 +185,8 @@ local function windows_of(job, questions)
    local task = job.task or job.usage("--task says how contexts are cut into windows")
    local kind = task.rows
    task.tokenizer = job.model:tokenizer()
-   local dataset, notes = kind.prepare(task, nil, questions, { unlabelled = true })
+   local dataset, notes = kind.prepare(task, nil, questions,
+      named.like(job.flags, { unlabelled = true }))
    if notes.cut > 0 then
       io.stderr:write(("%s: %d of %s cut to %d ids\n"):format(job.items.path, notes.cut,
          counted(#questions, "question"), task.max_query))
