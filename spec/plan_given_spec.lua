@@ -231,7 +231,7 @@ describe("a plan that is given", function()
          local plan = made():edit { ["edge R1>U0 bytes 0 slots 2\n"] = "" }
          pipeline.plan(with { plan = plan, clip = 1 })
       end)
-      refused("the plan is for 2 devices, there are 3", function()
+      refused("given: the plan is for 2 devices, devices names 3", function()
          pipeline.plan(with { plan = made(), devices = "cpu:3" })
       end)
       refused("a graph of 104 forward nodes, this one has 103", function()
@@ -377,6 +377,8 @@ describe("--plan", function()
          local data, before = core.json.decode(out), explored:data()
          assert.equal(before.micro_batches, data.micro_batches)
          assert.equal(#before.stages, #data.stages)
+         process.refused(2, "/plan.txt: the plan is for 2 devices, %-%-devices names 1\n$",
+            { "plan", "t5-small", "--devices", "cpu:1", "--plan", dir .. "/plan.txt" })
       end)
    end)
 

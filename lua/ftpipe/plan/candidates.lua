@@ -121,7 +121,7 @@ end
 -- @treturn plan
 function M.given(o, graphs)
    local own = o.eval_only and graphs.evaluation or graphs
-   local partition, flags = givens.partition(o.given, own[1])
+   local partition, flags = givens.partition(o, own[1])
    return draw.blueprint(o.eval_only and copy(o, { clip = 0 }) or o, own, partition, flags)
 end
 

@@ -5,6 +5,7 @@
 local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local records = require("ftpipe.store.record")
@@ -54,12 +55,22 @@ function M.decide(o, given)
    return decided
 end
 
---- The cut of the plan, for a graph.
+--- Refuses other devices than the plan has orders for.
+local function check_devices(o, given)
+   local n = #core.engine.devices(o.devices)
+   if n ~= given.said.devices then
+      usage.of(o, "%s: the plan is for %s, {devices} names %d", given.name,
+         counted(given.said.devices, "device"), n)
+   end
+end
+
+--- The cut of the plan that options have as `given`, for a graph.
 -- @treturn table stage (by forward node), device (by stage; a list where it has replicas), name,
 --   plan
 -- @treturn table by stage, whether it recomputes
-function M.partition(given, graph)
-   local said = given.said
+function M.partition(o, graph)
+   local given, said = o.given, o.given.said
+   check_devices(o, given)
    partitions.check_nodes(given.name, said.node_stage, graph)
    local device, recompute = {}, {}
    for s, stage in ipairs(said.stages) do
