@@ -50,6 +50,27 @@ describe("ftpipe runs", function()
       assert.matches("\n  loss_last +%S+  %S+\n", out)
    end)
 
+   it("says of which step on two are different, and what is damaged", function()
+      local path = directory .. "/deep/b/metrics.jsonl"
+      local text = core.sys.read_file(path)
+      local function diff(other)
+         core.sys.write_file(path, other)
+         local out, _, code = ftpipe { "runs", "diff", directory .. "/a", directory .. "/deep/b" }
+         core.sys.write_file(path, text)
+         return out, code
+      end
+      local out, code = diff((text:gsub('^(.*"loss": )[%d.]+', "%11.5")))
+      assert.equal(1, code)
+      assert.matches("^metrics.jsonl, first of step 2:\n  loss +%d%.%d+  1.5\n$", out)
+      out, code = diff('{"step"\n' .. text)
+      assert.equal(0, code)
+      assert.matches("^%S+/deep/b/metrics.jsonl: 1 line left out, damaged\nno difference", out)
+      out, code = diff((text:gsub("^[^\n]", "")))
+      assert.equal(1, code)
+      assert.matches("1 line left out, damaged\nmetrics.jsonl, first of step 0:\n", out)
+      assert.matches("\n  eval_loss +%d%.%d+  %-\n", out)
+   end)
+
    it("removes what it is told to, when that is said twice", function()
       train("d")
       local said = ftpipe { "runs", "rm", directory .. "/d" }

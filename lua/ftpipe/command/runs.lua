@@ -150,11 +150,12 @@ function ACTIONS.show(words, flags)
 end
 
 -- What two runs of the same may have different: times and what follows from them (how full buffers
--- were), where they are, and what memory the machine had left.
+-- were), how long legs are, where they are, and what memory there was.
 local ALIKE = { seconds = true, eval_seconds = true, samples_per_second = true, out = true,
    tokens_per_second = true, step_seconds_measured = true, step_seconds_predicted = true,
    shares_percent = true, resume = true,
-   memory_measured_bytes = true, memory_budget_bytes = true }
+   memory_measured_bytes = true, memory_budget_bytes = true, memory_bytes = true, time = true,
+   step_s = true, leg_s = true, leg_steps = true, eval_s = true, idle_percent = true }
 
 --- Lines of what two tables have different.
 local function differences(a, b)
@@ -168,6 +169,27 @@ local function differences(a, b)
       end
    end
    return lines
+end
+
+--- By step, what metrics.jsonl says of it; what is damaged of the file is said.
+local function steps_of(path)
+   local rows, damaged = left.rows(path)
+   local steps = {}
+   for _, row in ipairs(rows) do steps[row.step] = copy(steps[row.step] or {}, row) end
+   if damaged then print(damaged) end
+   return steps
+end
+
+--- What the first step that is not alike has different, in lines; nil where all are.
+local function first_difference(a, b)
+   local one, other = steps_of(a), steps_of(b)
+   for _, step in ipairs(keys(copy(one, other))) do
+      local lines = differences(one[step] or {}, other[step] or {})
+      if lines[1] then
+         return ("metrics.jsonl, first of step %d:\n%s"):format(step, table.concat(lines, "\n"))
+      end
+   end
+   return nil
 end
 
 function ACTIONS.diff(words)
@@ -190,7 +212,9 @@ function ACTIONS.diff(words)
          any = true
       end
    end
-   if any then os.exit(1, true) end
+   local first = first_difference(a.path, b.path)
+   if first then print(first) end
+   if any or first then os.exit(1, true) end
    print("no difference but in times")
 end
 
