@@ -3,7 +3,7 @@
 -- same run without a budget.
 --
 --    ftpipe bench/quarter.lua --data DIR --models DIR [--steps 50] [--only bert-base]
---    ftpipe bench/quarter.lua --data DIR --models DIR --forward-micro-batches 1 --block 16
+--    ftpipe bench/quarter.lua --data DIR --models DIR --forward-micro-batches 1 --block 96
 --
 -- The second takes all micro-batches of a batch through a stage, then through the next, and has so
 -- many forward: harmony-pp, where the first takes one after the other through all stages: 1f1b.
@@ -39,8 +39,8 @@ local DEVICES, SHARE = 2, 0.25
 -- Model, where its vocabulary is and which files that has; its sizes; the task and flags. A
 -- backward of GPT-2's head needs 0.15 of the state at once: weights, gradients and a packed copy of
 -- 50257 x 768 numbers. Beside it stays the slot in which these gradients pass to the embedding,
--- 0.05. What is left of a quarter is enough for logits of 128 tokens at a time; where the head runs
--- its forward again, it needs another packed copy, 0.05, and there is room for 16 tokens.
+-- 0.05. What is left of a quarter is enough for logits of 128 tokens at a time by 1f1b, of 96 by
+-- harmony-pp, which keeps what passes between stages for a whole batch.
 local CASES = {
    { name = "bert-base", vocabulary = "minilm_squad", files = { "vocab.txt",
       "tokenizer_config.json" },
@@ -81,8 +81,8 @@ local function arguments(case, dir, devices, swap)
    local order = forward and "harmony-pp --forward-micro-batches " .. forward or "1f1b"
    local text = ("--model %s --init random --optimizer adamw --clip 0 --schedule %s "
       .. "--recompute %s --partition seq --steps %d --seed 1 "
-      .. "--profile modelled --devices %s --swap %s "):format(dir, order, args.recompute, args.steps,
-      devices, swap)
+      .. "--profile modelled --devices %s --swap %s "):format(dir, order, args.recompute,
+      args.steps, devices, swap)
       .. case.flags:gsub("{(%w+)}", args)
    for word in text:gmatch("%S+") do words[#words + 1] = word end
    return recipe_args.read({ "A run.", preset = "fine_tune", max_source = true,
