@@ -453,3 +453,13 @@ describe("what swaps cost", function()
       assert.matches('swap = "auto", stages = 8: fits, ', table.concat(lines, "\n"))
    end)
 end)
+
+describe("what swapping leaves free for places that have holes between them", function()
+   it("is no more than that: with more room a plan is no slower", function()
+      local explore = require("ftpipe.planner.explore")
+      local function seconds(devices)
+         return explore.model("gpt2", { devices = devices, swap = "auto" }).seconds
+      end
+      assert.is_true(seconds("sim:4x800MB") <= seconds("sim:4x700MB"))
+   end)
+end)

@@ -12,8 +12,9 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 
 -- Plans that are drawn, each with what the one before it was over by left free, twice as often as
--- that one, since what is left free may be less than the smallest that leaves:
--- places of different sizes do not always lie next to each other without holes.
+-- that one, since what is left free may be less than the smallest that leaves: places of different
+-- sizes do not always lie next to each other without holes. Where that is too much to be left free,
+-- it is halfway between too little and too much.
 local TRIES = 8
 
 --- Bytes by which each device is over its budget, added to `spare` so many times; `spare` with less
@@ -136,6 +137,13 @@ local function drawn(plan, mode, least, spare, choice, scope)
    return nil, failure.message
 end
 
+--- Halfway between two lists of bytes.
+local function halfway(a, b)
+   local list = {}
+   for i in ipairs(a) do list[i] = math.floor((a[i] + b[i]) / 2) end
+   return list
+end
+
 local function sum(by_class, key)
    local total = 0
    for _, value in pairs(by_class) do total = total + (key and value[key] or value) end
@@ -159,13 +167,20 @@ local function fitted(plan, mode, choice)
    local spare = {}
    for d in ipairs(plan.devices) do spare[d] = 0 end
    if mode.least then return (smallest(plan, mode, spare, choice)) end
-   local marked
+   local marked, little, much
    for try = 1, TRIES do
       local moved, why = drawn(plan, mode, false, spare, choice)
       plan.unswapped = plan.unswapped or why
-      if not moved then break end
-      marked = add_over(moved, spare, 2 ^ (try - 1))
-      if not marked then return moved end
+      if moved then
+         little = copy(spare)
+         marked = add_over(moved, spare, 2 ^ (try - 1))
+         if not marked then return moved end
+      elseif not little then
+         break
+      else
+         much = spare
+      end
+      if much then spare = halfway(little, much) end
    end
    local least, why = smallest(plan, mode, spare, choice)
    local some = least and marked and drawn(plan, mode, false, marked, choice)
