@@ -6,13 +6,15 @@ local process = require("spec.support.process")
 
 local PROGRAM = core.sys.executable():match("^(.*)/") .. "/ftpipe_emu"
 
---- How often the host waited for cards, and the part of the time that sums of gradients took.
+--- How often the host waited for cards, the part of the time that sums of gradients took, and how
+-- many forwards took none.
 local function play(micro_batches, steps, devices, slow_ms)
    local out, err, exit = process.shell(("EMULATED_FAIL_AT=0 EMULATED_SLOW_MS=%d '%s' "
       .. "spec/support/ahead_run.lua %d %d %d </dev/null"):format(slow_ms or 0, PROGRAM,
       micro_batches, steps, devices))
    assert.equal(0, exit, err)
-   return tonumber(err:match("(%d+) waits of the host")), tonumber(out:match("sums ([%d.]+)"))
+   return tonumber(err:match("(%d+) waits of the host")), tonumber(out:match("sums ([%d.]+)")),
+      tonumber(out:match("(%d+) forwards without time"))
 end
 
 describe("a worker of a card", function()
@@ -36,6 +38,10 @@ describe("a worker of a card", function()
    end)
 
    it("has a timeline that begins with the run, however far off the card's clock is", function()
-      assert.is_number(select(2, play(2, 3, 2, 1000)))
+      for _, behind_ms in ipairs { 1000, -1000 } do
+         local _, sums, none = play(2, 3, 2, behind_ms)
+         assert.equal(0, none)
+         assert.is_true(sums > 0 and sums < 1, sums)
+      end
    end)
 end)

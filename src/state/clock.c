@@ -5,11 +5,26 @@
  * such stream; their times are noted when they have passed, at the latest when their place is
  * needed again or the leg has ended. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "state/run.h"
 
 static int64_t events_of(const worker *w, ft_stream stream)
 {
     return atomic_load_explicit(&w->n_events[stream], memory_order_relaxed);
+}
+
+/* Finds how far the device's clock is off: by the least that puts an event between two looks at the
+ * host's clock, around its record and the wait for it. A clock that is right stays as it is. */
+static ft_status compare(const worker *w, ft_stream stream, ft_error *err)
+{
+    const ft_driver *driver = w->executor->driver;
+    stream_clock *c = w->clocks[stream];
+    int64_t before = ft_now_ns();
+    FT_TRY(driver->record(worker_stream(w, stream), c->begun[0], err));
+    FT_TRY(driver->await(c->begun[0], err));
+    int64_t after = ft_now_ns(), passed = driver->passed_ns(c->begun[0]);
+    c->ahead_ns = passed < before ? passed - before : passed > after ? passed - after : 0;
+    return FT_OK;
 }
 
 ft_status clock_open(worker *w, ft_stream stream, ft_error *err)
@@ -21,7 +36,7 @@ ft_status clock_open(worker *w, ft_stream stream, ft_error *err)
         FT_TRY(driver->open_event(&c->begun[i], w->executor, err));
         FT_TRY(driver->open_event(&c->ended[i], w->executor, err));
     }
-    return FT_OK;
+    return compare(w, stream, err);
 }
 
 /* Gives the n-th event of a stream in the leg, which has ended, its times. One for which nothing
@@ -36,8 +51,9 @@ static ft_status note(worker *w, ft_stream stream, int64_t n, ft_error *err)
     if (c->runs[i]) {
         c->runs[i] = false;
         if (driver->passed_ns(c->ended[i]) < 0) FT_TRY(driver->await(c->ended[i], err));
-        e->start_ns = driver->passed_ns(c->begun[i]) - w->run->start_ns;
-        e->end_ns = driver->passed_ns(c->ended[i]) - w->run->start_ns;
+        int64_t start_ns = w->run->start_ns + c->ahead_ns; /* as the device's clock says */
+        e->start_ns = driver->passed_ns(c->begun[i]) - start_ns;
+        e->end_ns = driver->passed_ns(c->ended[i]) - start_ns;
     }
     int64_t least = n ? e[-1].end_ns : 0;
     if (e->start_ns < least) e->start_ns = least;

@@ -145,11 +145,15 @@ void copies_close(ft_run *run)
     for (int s = 0; s < run->n_seats; s++) run->seats[s].leaving = 0;
 }
 
-ft_device_stream *stream_of(const worker *w, const ft_action *a)
+ft_device_stream *worker_stream(const worker *w, ft_stream stream)
 {
-    ft_stream stream = ft_action_stream(a->kind);
     return stream == FT_STREAM_COMPUTE ? w->compute
                                        : w->copies[stream == FT_STREAM_OUT ? COPY_OUT : COPY_IN];
+}
+
+ft_device_stream *stream_of(const worker *w, const ft_action *a)
+{
+    return worker_stream(w, ft_action_stream(a->kind));
 }
 
 /* -- orders ------------------------------------------------------------------------------------ */

@@ -125,8 +125,8 @@ enum { COPY_IN, COPY_OUT, COPY_APART, COPIERS };
  * n-th of a leg is at n modulo CLOCKED. */
 typedef struct stream_clock {
     ft_device_event *begun[CLOCKED], *ended[CLOCKED];
-    bool runs[CLOCKED]; /* until its times are noted */
-    int64_t noted;      /* events that have theirs */
+    bool runs[CLOCKED];      /* until its times are noted */
+    int64_t noted, ahead_ns; /* events that have theirs; of the host's clock (below 0: behind) */
 } stream_clock;
 
 typedef struct worker {
@@ -228,14 +228,14 @@ void moves_close(ft_run *run);
 ft_status copies_open(ft_run *run, ft_error *err);
 void copies_close(ft_run *run);
 /* clock.c: around these, for a stream; around what is given to the stream of an action that has a
- * clock. Its event gets the times when that has ended: now, if it has; all have when clocks close.
- */
+ * clock. Its event gets the times when that has ended: now, or at the latest when clocks close. */
 ft_status clock_open(worker *w, ft_stream stream, ft_error *err);
 void clocks_close(worker *w);
 ft_status clock_begins(worker *w, const ft_action *action, ft_error *err);
 ft_status clock_ends(worker *w, const ft_action *action, ft_error *err);
 void clock_looks(worker *w, ft_stream stream);
 /* The stream of the device that an action runs on. */
+ft_device_stream *worker_stream(const worker *w, ft_stream stream);
 ft_device_stream *stream_of(const worker *w, const ft_action *action);
 /* The stream waits for the event; where it computes and a copy is not over yet, notes that. */
 ft_status wait_on(worker *w, ft_device_stream *stream, ft_device_event *event, ft_error *err);

@@ -1,8 +1,9 @@
 --- Faults of what runs on cards, which the emulation sees; see tools/mutate.lua.
 return {
-   { "src/state/clock.c", "int64_t least = n ? e[-1].end_ns : 0;",
-      "int64_t least = n ? e[-1].end_ns : e->start_ns;", "spec/card_ahead",
-      "a run ends where a card's clock is behind the host's" },
+   { "src/state/clock.c", "passed < before ? passed - before :", "passed < before ? 0 :",
+      "spec/card_ahead", "a timeline is empty where a card's clock is behind the host's" },
+   { "src/state/clock.c", "passed > after ? passed - after :", "passed > after ? 0 :",
+      "spec/card_ahead", "a timeline begins late where a card's clock is ahead of the host's" },
    { "kernels/tiles.h", "(row % 8 / 4)) * 8 + d % 8;", "(row % 8 / 4)) * 8 + d % 4;", "c/cuda_rows",
       "half the numbers of a tile are written over by the others" },
    { "kernels/tiles.h", "if (row < from.n && d < from.D)", "if (row < from.n)", "c/cuda_rows",
