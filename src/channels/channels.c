@@ -165,7 +165,7 @@ ft_status ft_channels_look(ft_channel *which, bool *open, ft_error *err)
     bool over;
     *open = false;
     pthread_mutex_lock(&w->lock);
-    ft_status status = look(w, &over, "meeting the other process", err);
+    ft_status status = look(w, &over, w->met ? "passing" : "meeting the other process", err);
     pthread_mutex_unlock(&w->lock);
     if (status != FT_OK || !over) return status;
     if (!w->met) FT_TRY(pass_word(w, err));
