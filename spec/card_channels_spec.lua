@@ -40,6 +40,10 @@ local ONE = [[
       devices = "%s", steps = 2, layers = 1, batch = 4, clip = 0.5 }
    print(run.losses[1], run.losses[2], run.norms[2])]]
 
+local HELD = [[
+   print(require("spec.support.several_cases").train({ name = "gpipe", options = {
+      schedule = "gpipe", micro_batches = 8, steps = 1, layers = 1 } }, "%s"))]]
+
 describe("cards of several processes", function()
    if missing then
       pending("cannot be tried here: " .. missing)
@@ -71,6 +75,19 @@ describe("cards of several processes", function()
       assert.is_true(passes > 0, err)
       assert.same({ 0, 0 }, { open, errors }, err)
    end)
+
+   -- The card of one process is far behind: what passes to it comes long before it has read what
+   -- came before, in slots that are used again.
+   for rank = 0, 1 do
+      it("wait for what reads a slot that is filled again: rank " .. rank, function()
+         local one = play(1, HELD:format("emu:2"))
+         local out, err, ended = play(2, HELD:format("hosts:2xemu:1"),
+            { [rank] = "EMULATED_HELD_US=4000" })
+         assert.equal(0, ended, err)
+         assert.equal(one, out)
+         assert.is_true(told(err) > 0, err)
+      end)
+   end
 
    -- resume_run.lua waits in rank 0 behind step 3, so that the run has not ended then.
    it("leave a checkpoint that other numbers of them go on from, when one is killed", function()

@@ -63,8 +63,10 @@ static int n_contexts;
 /* Of programs whose callers set EMULATED_FAIL_AT: that call fails, and in the end they are told how
  * many there were, what was left open, and so on. EMULATED_NO_GRAPHS is what making a graph
  * answers, EMULATED_SLOW_MS how far behind the host's clock the cards' are, EMULATED_DROP_AT the
- * number of a stream's wait that is left out, EMULATED_SEED that of orders. */
+ * number of a stream's wait that is left out, EMULATED_SEED that of orders, EMULATED_HELD_US how
+ * long a stream pauses in front of each kernel. */
 static double slow_ms;
+static unsigned held_us;
 
 static void tell(void)
 {
@@ -80,11 +82,12 @@ static __attribute__((constructor)) void read_environment(void)
 {
     const char *at = getenv("EMULATED_FAIL_AT"), *no_graphs = getenv("EMULATED_NO_GRAPHS");
     const char *slow = getenv("EMULATED_SLOW_MS"), *drop = getenv("EMULATED_DROP_AT");
-    const char *seed = getenv("EMULATED_SEED");
+    const char *seed = getenv("EMULATED_SEED"), *held = getenv("EMULATED_HELD_US");
     if (!at || atexit(tell)) return;
     atomic_store(&emulated.fail_at, strtol(at, NULL, 10));
     if (no_graphs) atomic_store(&emulated.no_graphs, atoi(no_graphs));
     if (slow) slow_ms = atof(slow);
+    if (held) held_us = (unsigned)atoi(held);
     if (drop) atomic_store(&emulated.drop_at, strtol(drop, NULL, 10));
     if (seed) atomic_store(&emulated.seed, (unsigned)strtoul(seed, NULL, 10));
 }
@@ -273,6 +276,7 @@ static void execute(const item *w, uint32_t *seed)
     bool fine = atomic_load(&failed) == 0;
     dawdle(seed);
     if (w->late) usleep(500);
+    if (w->kind == DO_LAUNCH && held_us) usleep(held_us);
     if (w->kind == DO_COPY && fine) memmove(w->to, w->from, w->bytes);
     if (w->kind == DO_FILL && fine) memset(w->to, w->value, w->bytes);
     if (w->kind == DO_CALL && fine) w->call(w->args);
