@@ -34,7 +34,10 @@ local function told(err)
    return passes, open, errors
 end
 
-local ALL = [[require("spec.support.several_cases").print(%d, "%s")]]
+-- In three steps of one layer, with micro-batches of one sample, each asynchronous case has losses
+-- of its own already.
+local ALL = [[
+   require("spec.support.several_cases").print(%d, "%s", { steps = 3, layers = 1, batch = 4 })]]
 local ONE = [[
    local run = require("spec.support.pipeline").train {
       devices = "%s", steps = 2, layers = 1, batch = 4, clip = 0.5 }
@@ -136,7 +139,7 @@ describe("cards of several processes", function()
    -- below 0 ask for a state; how many a run makes of them depends on time.
    it("end with one error, or go by way of the host, when a call of NCCL fails", function()
       local one, ended = play(1, ONE:format("emu:2")), 0
-      local calls = { [0] = { 1, 2, 5, 12, 18, 24, -1, -9 }, { 1, 3, 8, 15, 21, -3, -20 } }
+      local calls = { [0] = { 1, 2, 12, 24, -9 }, { 1, 2, 3, 15, -3 } }
       for rank = 0, 1 do
          for _, n in ipairs(calls[rank]) do
             local out, err, code = play(2, ONE:format("hosts:2xemu:1"),
@@ -158,9 +161,9 @@ describe("cards of several processes", function()
    -- Batches of two lengths are told together to a process that was away for a while.
    it("take what was told of each pass, when several were told at once", function()
       local code = [[
-         local run = require("spec.support.pipeline").train { devices = "%s", steps = 60,
+         local run = require("spec.support.pipeline").train { devices = "%s", steps = 16,
             layers = 1, batch = 2, micro_batches = 2, schedule = "async" }
-         print(("%%.17g"):format(run.losses[60]))]]
+         print(("%%.17g"):format(run.losses[16]))]]
       local pid = os.tmpname()
       finally(function() os.remove(pid) end)
       local one = play(1, code:format("emu:2"))

@@ -43,8 +43,10 @@ function M.of(devices)
 end
 
 --- What came of a case on a device list: losses, and a digest of all parameters.
-function M.train(which, devices)
+-- @param[opt] shape other options of all cases: steps, layers, batch
+function M.train(which, devices, shape)
    local options = { devices = devices, steps = 5 }
+   for key, value in pairs(shape or {}) do options[key] = value end
    for key, value in pairs(which.options) do options[key] = value end
    local done, result = pcall(pipeline.train, options)
    if not done then return which.name .. ": " .. tostring(result) end
@@ -59,8 +61,8 @@ function M.train(which, devices)
 end
 
 --- Prints a line for each.
-function M.print(devices, list)
-   for _, which in ipairs(M.of(devices)) do print(M.train(which, list)) end
+function M.print(devices, list, shape)
+   for _, which in ipairs(M.of(devices)) do print(M.train(which, list, shape)) end
 end
 
 return M

@@ -12,7 +12,7 @@
 #include "emulation.h"
 #include "runtime.h"
 
-enum { ROOM = 1 << 16, INVALID = 4, USAGE = 5, UNKNOWN = 99 };
+enum { ROOM = 1 << 16, NAP_US = 100, INVALID = 4, USAGE = 5, UNKNOWN = 99 };
 
 /* What both have. Bytes so far; number n is at n modulo ROOM. */
 typedef struct shared {
@@ -147,7 +147,7 @@ static bool move_all(nccl_comm c, void *memory, uint64_t n)
         uint64_t moved = move(c, at, n);
         at += moved;
         n -= moved;
-        if (!moved) usleep(20);
+        if (!moved) usleep(NAP_US);
     }
     return n == 0;
 }
@@ -163,7 +163,7 @@ static void pass(const void *arg)
     if (whole && n == p->bytes) whole = move_all(c, p->memory, n);
     while (whole && !c->rank && !atomic_load(&c->aborted) &&
            atomic_load(&c->shared->taken) != atomic_load(&c->shared->sent))
-        usleep(20);
+        usleep(NAP_US);
     leave(c);
 }
 
