@@ -15,14 +15,24 @@ local function emulated(n, list, before)
    return (several.command(n, list, 300, before):gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'"))
 end
 
---- Runs code in n processes of emulated cards, by rank with more in their environment.
-local function play(n, code, environments)
+-- Words in front of a program: says its exit code. For that no launcher is to end it with another.
+local TELLS = [[sh -c '"$@"; echo "exit code $?" >&2' sh ]]
+local LETS_END = "OMPI_MCA_orte_abort_on_non_zero_status=0 "
+
+--- Runs arguments in n processes of emulated cards, by rank with more in their environment.
+-- @param[opt] tells whether each says its exit code
+local function start(n, arguments, environments, tells)
    local before = {}
    for rank = 0, n - 1 do
-      before[rank] = "env EMULATED_FAIL_AT=0 " .. (environments and environments[rank] or "")
+      before[rank] = ("%senv EMULATED_FAIL_AT=0 %s"):format(tells and TELLS or "",
+         environments and environments[rank] or "")
    end
-   return process.shell(emulated(n, { "-e", code }, before) .. " </dev/null")
+   return process.shell((tells and LETS_END or "") .. emulated(n, arguments, before)
+      .. " </dev/null")
 end
+
+--- The same of code.
+local function play(n, code, environments) return start(n, { "-e", code }, environments) end
 
 --- Passes of all processes, things that they left open, and how many errors were told.
 local function told(err)
@@ -42,7 +52,10 @@ local ONE = [[
    local run = require("spec.support.pipeline").train {
       devices = "%s", steps = 2, layers = 1, batch = 4, clip = 0.5 }
    print(run.losses[1], run.losses[2], run.norms[2])]]
-
+local DEMANDED = [[
+   require("spec.support.pipeline").train {
+      devices = "hosts:%dxemu:1", steps = 1, layers = 1, transport = "nccl" }
+   print("trained")]]
 local HELD = [[
    print(require("spec.support.several_cases").train({ name = "gpipe", options = {
       schedule = "gpipe", micro_batches = 8, steps = 1, layers = 1 } }, "%s"))]]
@@ -105,7 +118,8 @@ describe("cards of several processes", function()
          end
          local _, err, code = process.shell(emulated(1, words("whole", "emu:2")) .. " </dev/null")
          assert.equal(0, code, err)
-         local command = emulated(2, words("run", "hosts:2xemu:1", "--wait-at", "3"),
+         local command = emulated(2, words("run", "hosts:2xemu:1", "--wait-at", "3",
+            "--transport", "nccl"),
             { [0] = "", [1] = ("sh -c 'echo $$ >%s/pid; exec \"$@\"' sh"):format(dir) })
          _, err, code = process.shell(([[
             %s </dev/null & launcher=$!
@@ -116,8 +130,9 @@ describe("cards of several processes", function()
          assert.matches("ftpipe: rank 1 %(host [^)]+%) has ended", err)
          process.shell(("cp -r '%s/run' '%s/more'"):format(dir, dir))
          for name, n in pairs { run = 1, more = 3 } do
-            _, err, code = process.shell(emulated(n, words(name, ("hosts:%dxemu:1"):format(n),
-               "--resume")) .. " </dev/null")
+            local list = words(name, ("hosts:%dxemu:1"):format(n), "--resume")
+            if n > 1 then table.insert(list, "--transport=mpi") end
+            _, err, code = process.shell(emulated(n, list) .. " </dev/null")
             assert.equal(0, code, err)
             assert.is_true(weights("whole") == weights(name), name)
          end
@@ -134,6 +149,48 @@ describe("cards of several processes", function()
          assert.same({ 0, 0, 0 }, { told(err) })
       end)
    end
+
+   -- Of rank 2 rank 0 hears from rank 2 alone.
+   it("end before they train where NCCL is demanded and one of them has none", function()
+      for _, case in ipairs {
+         { 2, 0, "EMULATED_NO_NCCL=1", "NCCL is not found: as told" },
+         { 3, 2, "EMULATED_NO_NCCL=1", "NCCL is not found: as told" },
+         { 2, 1, "EMULATED_NCCL_VERSION=21403", "NCCL is too old: its version is 21403, expected "
+            .. "21800 %(2.18%) or newer" },
+         { 2, 1, "EMULATED_NCCL_FAIL_AT=2", "device 1/emu:0: NCCL failed at meeting the other "
+            .. "process: no more is known %(99%)" },
+      } do
+         local n, rank, environment, words = unpack(case)
+         local out, err = start(n, { "-e", DEMANDED:format(n) }, { [rank] = environment }, true)
+         assert.equal("", out)
+         assert.equal(n, select(2, err:gsub("exit code 2\n", "")), err)
+         assert.matches(("ftpipe: rank %d %%(host [^)]+%%): transport nccl: %s; transport auto "
+            .. "goes by way of the host then\n"):format(rank, words), err)
+         local _, open, errors = told(err)
+         assert.same({ 0, 1 }, { open, errors }, err)
+      end
+   end)
+
+   -- In a run of `mpi` no call of NCCL could fail.
+   it("pass as --transport says, by one plan to the same bits", function()
+      files.in_directory(function(dir)
+         local kept = {}
+         for _, way in ipairs { "nccl", "mpi" } do
+            local path = dir .. "/" .. way
+            local _, err, code = start(2, { "spec/support/resume_run.lua", "--devices",
+               "hosts:2xemu:1", "--steps", "1", "--out", path, "--transport", way },
+               { [0] = way == "mpi" and "EMULATED_NCCL_FAIL_AT=1" or "" })
+            assert.equal(0, code, err)
+            assert.equal(way == "nccl", told(err) > 0, err)
+            assert.not_matches("goes by way of the host", err)
+            local record = core.json.decode(core.sys.read_file(path .. "/run.json"))
+            assert.equal(way, record.flags.transport)
+            kept[way] = { core.sys.read_file(path .. "/plan.txt"),
+               core.sys.read_file(path .. "/checkpoints/step-1/hf/model.safetensors") }
+         end
+         assert.is_true(kept.nccl[1] == kept.mpi[1] and kept.nccl[2] == kept.mpi[2])
+      end)
+   end)
 
    -- The first ones are made when processes meet, where an edge goes by way of the host then. Those
    -- below 0 ask for a state; how many a run makes of them depends on time.

@@ -161,7 +161,7 @@ static void take_part_in(int rank, job *j, void (*lead)(ft_run *run, job *j))
     ft_run *run = NULL;
     if (!went(ft_world_open(&w, "1", hear_line, &err), &err)) return;
     if (!rank) j->world = w;
-    if (went(ft_run_join(&run, j->b[rank], w, NULL, &err), &err)) {
+    if (went(ft_run_join(&run, j->b[rank], w, FT_CHANNELS_IF_ANY, NULL, &err), &err)) {
         if (rank)
             went(ft_run_serve(run, &err), &err);
         else

@@ -235,7 +235,7 @@ end
 -- @treturn Run
 -- @treturn table its parameters, by name
 function M.open(plan, o)
-   local run, params = ranks.run(plan), {}
+   local run, params = ranks.run(plan, { transport = o.transport }), {}
    for i, param in ipairs(plan.graphs[1]:params()) do params[param.name] = run:param(i) end
    plan.options.model:initialize(params, o.seed)
    if o.plant then o.plant(params) end

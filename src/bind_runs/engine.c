@@ -17,7 +17,8 @@ static void set_traits(lua_State *L, const ft_device *device)
     } columns[] = {{"executes", kind->executes},
                    {"in_host", kind->in_host},
                    {"measures", kind->measures},
-                   {"gaps", kind->gaps}};
+                   {"gaps", kind->gaps},
+                   {"channels", device->driver && device->driver->name_channel}};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         lua_pushboolean(L, columns[i].has);
         lua_setfield(L, -2, columns[i].name);
@@ -29,8 +30,9 @@ static void set_traits(lua_State *L, const ft_device *device)
  * @param text as in --devices, or a list of such rows as this gives
  * @treturn table list of { name =, kind = what lists call it ("cpu", "cuda", "sim"), executes =
  *   (else it is there for plans alone), in_host = (it computes on this machine's cores), measures =
- *   (profiles of it can be measured), gaps = (plans may have runs measure gaps), threads =, card =
- *   (of a GPU, from 0), rank = (of the process that has it), memory_bytes =, flops_per_s =,
+ *   (profiles of it can be measured), gaps = (plans may have runs measure gaps), channels = (to
+ *   devices like it of other processes values may pass by NCCL), threads =, card = (of a GPU, from
+ *   0), rank = (of the process that has it), memory_bytes =, flops_per_s =,
  *   bf16_flops_per_s =, f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s =,
  *   link_latency_ns =, library_bytes = (what products are computed in, beside what plans place),
  *   host_limit = (bytes a second; 0: none) }
@@ -63,6 +65,19 @@ static int engine_devices(lua_State *L)
         lua_rawseti(L, -2, d + 1);
     }
     return 1;
+}
+
+/*** Raises `unsupported` when devices of this process, which have channels, cannot open any here.
+ * @function engine.check_channels
+ * @param devices as in engine.devices */
+static int engine_check_channels(lua_State *L)
+{
+    ft_error err;
+    int n;
+    const ft_device *devices = script_check_devices(L, 1, &n);
+    if (ft_run_check_channels(devices, n, script_rank(L), &err) != FT_OK)
+        return script_raise(L, &err);
+    return 0;
 }
 
 /*** The cards that can be planned for.
@@ -199,6 +214,7 @@ static int engine_runs(lua_State *L)
 int script_bind_engine(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"devices", engine_devices},
+                                         {"check_channels", engine_check_channels},
                                          {"cards", engine_cards},
                                          {"runs", engine_runs},
                                          {"optimizers", engine_optimizers},

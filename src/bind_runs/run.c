@@ -32,11 +32,24 @@ static shared_run *check_run(lua_State *L, int i)
     return script_box_check(L, i, RUN);
 }
 
+/* As --transport says it; nil: auto. */
+static ft_transport check_transport(lua_State *L, int i)
+{
+    static const char *const words[] = {
+        [FT_CHANNELS_IF_ANY] = "auto", [FT_CHANNELS_OR_FAIL] = "nccl", [FT_NO_CHANNELS] = "mpi"};
+    const char *word = luaL_optstring(L, i, words[0]);
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        if (strcmp(word, words[n]) == 0) return (ft_transport)n;
+    script_arg_error(L, i, "transport is '%s', expected auto, nccl or mpi", word);
+    return FT_CHANNELS_IF_ANY;
+}
+
 int script_run_new(lua_State *L)
 {
     ft_error err = {FT_OK, ""};
     const ft_blueprint *b = script_check_blueprint(L, 1);
     const char *swap_dir = luaL_optstring(L, 2, NULL);
+    ft_transport transport = check_transport(L, 3);
     /* the collector does not see how large a run is: those that nobody holds go before more comes
      */
     lua_gc(L, LUA_GCCOLLECT, 0);
@@ -52,7 +65,7 @@ int script_run_new(lua_State *L)
     }
     atomic_init(&shared->references, 1);
     *box = shared;
-    if (ft_run_join(&shared->run, b, script_world(L), swap_dir, &err) != FT_OK)
+    if (ft_run_join(&shared->run, b, script_world(L), transport, swap_dir, &err) != FT_OK)
         return script_raise(L, &err);
     shared->now = shared->run;
     return 1;

@@ -31,9 +31,12 @@ typedef struct channel {
 static const char *words_of(int answer)
 {
     static const char *const words[] = {
-        [1] = "a call of CUDA failed",    [2] = "a call of the system failed",
-        [3] = "an error of its own",      [4] = "an argument that it does not take",
-        [5] = "two channels on one card", [6] = "the other end failed",
+        [1] = "a call of CUDA failed",
+        [2] = "a call of the system failed",
+        [3] = "an error of its own",
+        [4] = "an argument that it does not take",
+        [5] = "a use that it refuses, as of one card by two processes",
+        [6] = "the other end failed",
     };
     bool known = answer > 0 && answer < (int)(sizeof words / sizeof *words);
     return known ? words[answer] : "no more is known";

@@ -31,7 +31,8 @@
  *    of NCCL end and nobody waits for a stream for ever; a run whose channels were cut has no
  *    other leg.
  *  - Without NCCL at one end, or where a communicator is refused (two processes on one card), the
- *    edge goes by way of the host, and the device's remark says why.
+ *    edge goes by way of the host, and the device's remark says why; or the run ends, where it was
+ *    told to have channels (--transport nccl). With --transport mpi NCCL is not loaded.
  *  - Memory: none of the host's. What NCCL takes of a card is not the run's to plan: two
  *    kernel blocks at most for each edge, each with NCCL_BUFFSIZE (4 MB) for what passes. */
 #ifndef FT_CHANNELS_H

@@ -41,39 +41,36 @@ static ft_status hear(const ft_run *run, int tag, int64_t timeout_ns, hello *h, 
     return FT_OK;
 }
 
-/* The receiver's name for the channel. h->error: why there is to be none. */
-static ft_status agree(const ft_run *run, int e, int tag, bool sends, const ft_error *failure,
-                       hello *h, ft_error *err)
+/* The receiver's name for the channel. mine->error: why this end is to have none; h->error: the
+ * other one. */
+static ft_status agree(const ft_run *run, int e, int tag, bool sends, hello *mine, hello *h,
+                       ft_error *err)
 {
     const ft_driver *driver = end_here(run, e, sends)->executor->driver;
-    hello mine = {.error = *failure};
     bool got;
-    if (failure->status == FT_OK && !sends) driver->name_channel(driver, &mine.name, &mine.error);
-    say(run, e, tag, &mine);
+    if (mine->error.status == FT_OK && !sends)
+        driver->name_channel(driver, &mine->name, &mine->error);
+    say(run, e, tag, mine);
     FT_TRY(hear(run, tag, -1, h, &got, err));
-    if (!sends) h->name = mine.name;
-    if (mine.error.status != FT_OK) h->error = mine.error;
+    if (sends) mine->name = h->name;
     return FT_OK;
 }
 
-/* Until both ends are open, or one is not to be. *h: what the other one says of its own. */
-static ft_status meet(ft_run *run, int e, int tag, bool sends, hello *h, ft_error *err)
+/* Until both ends are open, or one is not to be: mine->error, h->error. */
+static ft_status meet(ft_run *run, int e, int tag, bool sends, hello *mine, hello *h, ft_error *err)
 {
     enum { LOOK_NS = 200000 };
     const worker *w = end_here(run, e, sends);
     const ft_driver *driver = w->executor->driver;
     edge_state *edge = &run->edges[e];
-    hello mine = {.error = {FT_OK, ""}};
     bool open = false, got = false;
-    driver->open_channel(&edge->channel, w->executor, &h->name, sends, &mine.error);
-    while (mine.error.status == FT_OK && !open && !got) {
-        driver->look_at_channel(edge->channel, &open, &mine.error);
+    driver->open_channel(&edge->channel, w->executor, &mine->name, sends, &mine->error);
+    while (mine->error.status == FT_OK && !open && !got) {
+        driver->look_at_channel(edge->channel, &open, &mine->error);
         if (!open) FT_TRY(hear(run, tag, LOOK_NS, h, &got, err));
     }
-    say(run, e, tag, &mine);
-    if (!got) FT_TRY(hear(run, tag, -1, h, &got, err));
-    if (mine.error.status != FT_OK) h->error = mine.error;
-    return FT_OK;
+    say(run, e, tag, mine);
+    return got ? FT_OK : hear(run, tag, -1, h, &got, err);
 }
 
 /* The other one may say that it is open before this one sees it. */
@@ -99,14 +96,49 @@ static ft_status open_lane(ft_run *run, int e, ft_error *err)
     return x->driver->open_stream(&run->edges[e].lane, x, FT_FOR_COPIES, err);
 }
 
+/* Of a run that needs a channel. */
+static ft_status refuse(const ft_error *why, ft_error *err)
+{
+    return ft_fail(err, FT_UNSUPPORTED,
+                   "transport nccl: %.600s; transport auto goes by way of the host then",
+                   why->message);
+}
+
+ft_status channel_check(const ft_driver *driver, ft_error *err)
+{
+    ft_channel_name name;
+    ft_error why;
+    return driver->name_channel(driver, &name, &why) == FT_OK ? FT_OK : refuse(&why, err);
+}
+
+/* Why there is no channel, of this end or else of the other one, where that is no failure. Of a
+ * failure rank 0 hears from whose it is, so that who is named has it. */
+static void give_up(const ft_run *run, int e, bool sends, const hello *mine, const hello *h,
+                    ft_error *failure)
+{
+    ft_executor *x = end_here(run, e, sends)->executor;
+    bool here = mine->error.status != FT_OK;
+    if (run->transport == FT_CHANNELS_OR_FAIL) {
+        if (!here || failure->status != FT_OK) return;
+        refuse(&mine->error, failure);
+        if (run->rank == 0) ft_world_name(run->world, 0, failure);
+        return;
+    }
+    if (!x->remark[0])
+        snprintf(x->remark, sizeof x->remark,
+                 "what passes to or from rank %d goes by way of the host: %.190s",
+                 run->edges[e].peer, here ? mine->error.message : h->error.message);
+}
+
 ft_status channel_open(ft_run *run, int e, int tag, bool sends, ft_error *failure, ft_error *err)
 {
     ft_executor *x = end_here(run, e, sends)->executor;
     edge_state *edge = &run->edges[e];
-    hello h;
-    FT_TRY(agree(run, e, tag, sends, failure, &h, err));
-    if (h.error.status == FT_OK) FT_TRY(meet(run, e, tag, sends, &h, err));
-    if (h.error.status == FT_OK) {
+    hello mine = {.error = *failure}, h;
+    FT_TRY(agree(run, e, tag, sends, &mine, &h, err));
+    if (mine.error.status == FT_OK && h.error.status == FT_OK)
+        FT_TRY(meet(run, e, tag, sends, &mine, &h, err));
+    if (mine.error.status == FT_OK && h.error.status == FT_OK) {
         FT_TRY(see_open(run, edge->channel, failure, err));
         if (!sends && failure->status == FT_OK) open_lane(run, e, failure);
         return FT_OK;
@@ -114,10 +146,7 @@ ft_status channel_open(ft_run *run, int e, int tag, bool sends, ft_error *failur
     if (edge->channel) x->driver->cut_channel(edge->channel);
     channel_close(edge);
     edge->channel = NULL;
-    if (!x->remark[0])
-        snprintf(x->remark, sizeof x->remark,
-                 "what passes to or from rank %d goes by way of the host: %.160s", edge->peer,
-                 h.error.message);
+    give_up(run, e, sends, &mine, &h, failure);
     return FT_OK;
 }
 

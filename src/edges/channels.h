@@ -7,10 +7,14 @@
 
 #include "state/run.h"
 
+/* FT_UNSUPPORTED where such a driver opens no channels here, in the words of a run that needs them.
+ */
+ft_status channel_check(const ft_driver *driver, ft_error *err);
 /* Of edge e, between drivers that have channels: opens one together with the process at the other
- * end; where one of them cannot, the device's remark says why, and there is none. After a failure
- * here, which *failure keeps, the other one is told so. The failure of the world otherwise. `tag`
- * is of messages to and fro that nobody listens for yet. */
+ * end; where one of them cannot, there is none, and the device's remark says why; or where the run
+ * needs it, *failure of whoever cannot. After a failure here, which *failure keeps, the other one
+ * is told so. The failure of the world otherwise. `tag` is of messages to and fro that nobody
+ * listens for yet. */
 ft_status channel_open(ft_run *run, int e, int tag, bool sends, ft_error *failure, ft_error *err);
 /* Closes what channel_open opened. */
 void channel_close(const edge_state *edge);

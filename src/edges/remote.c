@@ -298,13 +298,14 @@ static bool is_first_of_maker(const ft_run *run, int e)
     return true;
 }
 
-/* Whether an edge to another process may have a channel. */
+/* Whether an edge may have a channel: it is to another process, and they are allowed. */
 static bool may_pass(const ft_run *run, int e)
 {
     const ft_blueprint *b = run->blueprint;
     const ft_driver *from = b->cut.devices[b->seats[b->edges[e].from].device].driver;
     const ft_driver *to = b->cut.devices[b->seats[b->edges[e].to].device].driver;
-    return rank_of_seat(run, b->edges[e].from) != rank_of_seat(run, b->edges[e].to) &&
+    return run->transport != FT_NO_CHANNELS &&
+           rank_of_seat(run, b->edges[e].from) != rank_of_seat(run, b->edges[e].to) &&
            !is_note(run, e) && from && from == to && from->name_channel;
 }
 

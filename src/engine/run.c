@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "blueprint/actions.h"
+#include "edges/channels.h"
 #include "engine/internal.h"
 #include "state/disk.h"
 
@@ -334,7 +335,8 @@ static ft_status find_home(ft_run *run, const ft_blueprint *b, ft_error *err)
 }
 
 static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *world,
-                         const char *swap_dir, ft_run *trains, ft_error *err)
+                         ft_transport transport, const char *swap_dir, ft_run *trains,
+                         ft_error *err)
 {
     *out = NULL;
     FT_TRY(ft_run_check(blueprint, err));
@@ -347,12 +349,13 @@ static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *
     run->arena = arena;
     run->trains = trains;
     run->world = world;
+    run->transport = transport;
     run->swap_dir = swap_dir;
     pthread_mutex_init(&run->error_lock, NULL);
     ft_status status = find_home(run, blueprint, err);
     if (status == FT_OK) status = build(run, blueprint, err);
     if (status == FT_OK && blueprint->evaluation)
-        status = new_run(&run->evaluation, blueprint->evaluation, world, NULL, run, err);
+        status = new_run(&run->evaluation, blueprint->evaluation, world, transport, NULL, run, err);
     if (status == FT_OK)
         *out = run;
     else
@@ -362,21 +365,31 @@ static ft_status new_run(ft_run **out, const ft_blueprint *blueprint, ft_world *
 
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
 {
-    return ft_run_join(out, blueprint, NULL, NULL, err);
+    return ft_run_join(out, blueprint, NULL, FT_CHANNELS_IF_ANY, NULL, err);
 }
 
 ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *world,
-                      const char *swap_dir, ft_error *err)
+                      ft_transport transport, const char *swap_dir, ft_error *err)
 {
     *out = NULL;
     ft_status status = ft_blueprint_check_memory(blueprint, err);
-    if (status == FT_OK) status = new_run(out, blueprint, world, swap_dir, NULL, err);
+    if (status == FT_OK) status = new_run(out, blueprint, world, transport, swap_dir, NULL, err);
     if (status == FT_OK) status = ranks_meet(*out, err);
     if (status == FT_OK && (*out)->evaluation) status = ranks_meet((*out)->evaluation, err);
     if (status != FT_OK && *out) free_run(*out);
     if (status != FT_OK) *out = NULL;
     if (status != FT_OK && world && !ft_world_rank(world)) ranks_free(world);
     return status;
+}
+
+ft_status ft_run_check_channels(const ft_device *devices, int n, int rank, ft_error *err)
+{
+    for (int d = 0; d < n; d++) {
+        const ft_driver *driver = devices[d].driver;
+        if (devices[d].rank == rank && driver && driver->name_channel)
+            FT_TRY(channel_check(driver, err));
+    }
+    return FT_OK;
 }
 
 double ft_run_swap_rate(const ft_run *run)

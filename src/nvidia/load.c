@@ -136,25 +136,33 @@ const ft_cublas_api *ft_cublas_api_load(ft_error *err)
 
 /* -- NCCL -------------------------------------------------------------------------------------- */
 
+ft_status ft_nccl_check(const ft_nccl_api *api, ft_error *err)
+{
+    int version = 0;
+    int answer = api->version(&version);
+    if (answer == 0 && version >= NCCL_OLDEST) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED,
+                   "NCCL is too old: its version is %d, expected %d (2.18) or newer", version,
+                   NCCL_OLDEST);
+}
+
 static void load_nccl(void *table, ft_error *err)
 {
-    ft_nccl_api *api = table;
-    int version = 0;
     void *handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        ft_fail(err, FT_UNSUPPORTED, "NCCL is not found: %s", dlerror());
+        ft_fail(err, FT_UNSUPPORTED,
+                "NCCL is not found: %s; expected 2.18 or newer where the linker looks, or in "
+                "LD_LIBRARY_PATH",
+                dlerror());
         return;
     }
     const char *lacks =
         find_functions(handle, nccl_symbols, sizeof nccl_symbols / sizeof *nccl_symbols, table);
-    if (lacks) {
-        ft_fail(err, FT_UNSUPPORTED, "NCCL has no %s", lacks);
-        return;
-    }
-    int answer = api->version(&version);
-    if (answer == 0 && version >= NCCL_OLDEST) return;
-    ft_fail(err, FT_UNSUPPORTED, "NCCL is too old: its version is %d, expected %d or newer",
-            version, NCCL_OLDEST);
+    if (lacks)
+        ft_fail(err, FT_UNSUPPORTED, "NCCL is too old: it has no %s, expected 2.18 or newer",
+                lacks);
+    else
+        ft_nccl_check(table, err);
 }
 
 const ft_nccl_api *ft_nccl_api_load(ft_error *err)

@@ -59,6 +59,8 @@ typedef struct ft_nccl_api {
 #undef FT_NCCL_FIELD
 } ft_nccl_api;
 
+/* FT_UNSUPPORTED when it is older than what is used of it. */
+ft_status ft_nccl_check(const ft_nccl_api *api, ft_error *err);
 /* NCCL of this machine; NULL says why there is none. */
 const ft_nccl_api *ft_nccl_api_load(ft_error *err);
 

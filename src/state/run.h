@@ -168,8 +168,8 @@ struct ft_run {
     ft_run *trains;     /* of evaluation: whose memory it works in; NULL in training */
     int n_devices, n_edges, n_seats, n_buckets; /* the run may outlive its blueprint */
     ft_world *world;                            /* NULL: this process has all devices */
-    int rank;                                   /* whose devices are here */
-    int home;                                   /* the first of them */
+    ft_transport transport;                     /* to devices of others */
+    int rank, home;                             /* whose devices are here; the first of them */
     int first_tag;                              /* of messages of its edges */
     struct ranks *ranks;                        /* ranks/ranks.c */
     worker *workers;

@@ -11,6 +11,11 @@
 /* A blueprint with memory and weights (engine/engine.h). */
 typedef struct ft_run ft_run;
 
+/* How values pass between devices of two processes whose drivers have channels: by these where both
+ * ends can open them, and else by way of the host; by these, or the run fails; by way of the host,
+ * and channels are not asked for. */
+typedef enum { FT_CHANNELS_IF_ANY, FT_CHANNELS_OR_FAIL, FT_NO_CHANNELS } ft_transport;
+
 /* Tags of messages between processes: of what ranks tell each other (ranks/ranks.h); by edge. */
 enum {
     FT_TAG_CONTROL = FT_FIRST_TAG,

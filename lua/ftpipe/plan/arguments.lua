@@ -10,6 +10,7 @@ local late = require("ftpipe.schedule.late")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
+local transport = require("ftpipe.placement.transport")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -101,6 +102,7 @@ local function check_flags(args)
       usage.of(args, "{keep} is for checkpoints in the directory that {out} names, give it too")
    end
    late.check(args)
+   transport.check(args, args.devices)
 end
 
 --- Refuses to train, on devices that are here, with what can only be planned.

@@ -151,6 +151,10 @@ M.rows = {
       help = "of products with weights; on devices like sim:4xa100 of activations, too" },
    { "seed", of = "recipe explore plan", type = "int", min = 0, max = 2 ^ 53, default = 1,
       help = "of everything random" },
+   { "transport", of = "recipe", rare = true, choices = { "auto", "nccl", "mpi" },
+      default = "auto",
+      help = "how values pass between cards of several processes; auto: by NCCL where it is found, "
+         .. "else through the host and MPI" },
    { "out", of = "recipe", type = "string", value = "DIR|auto",
       help = "run directory: metrics, plan, model; auto: out/DATE_RECIPE" },
    { "save_every", of = "recipe plan", type = "int", min = 1,

@@ -69,8 +69,9 @@ local RULES = {
 
 --- A run, ready for its first step: memory taken, weights read, or the checkpoint that it goes on
 -- from.
--- @tparam table o plan, task, data (as the task loads it), args (of ft.args); threaded (false: a
---   replay of the plan on one thread)
+-- @tparam table o plan, task, data (as the task loads it), args (of ft.args; those that change no
+--   plan are read here, as out, resume and transport); threaded (false: a replay of the plan on one
+--   thread)
 function M.new(o)
    o = opts.check("ft.run", RULES, o)
    local plan, args = o.plan, o.args
@@ -86,7 +87,7 @@ function M.new(o)
       threaded = o.threaded,
       rate = plan.options.rate,
       scaling = plan.scales and scaling.new() or nil,
-      engine = ranks.run(plan),
+      engine = ranks.run(plan, args),
       inputs = plan.graphs[1]:inputs(),
       best = best.new(args.patience),
       losses = {},

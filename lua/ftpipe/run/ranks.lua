@@ -5,6 +5,7 @@
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local links = require("ftpipe.placement.links")
+local transport = require("ftpipe.placement.transport")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -29,14 +30,14 @@ local function filled(list, n)
    return whole
 end
 
---- What the others need to have the same blueprint.
-local function job_of(plan)
+--- What the others need to have the same blueprint, and to pass values in the same way.
+local function job_of(plan, way)
    local said = plan.said
    local n_params = #said.graphs[1]:params()
    local job = {
       graphs = texts_of(said.graphs), plan = plan.blueprint:plan_text(),
       joint_graphs = said.joint_graphs and texts_of(said.joint_graphs),
-      devices = core.engine.devices(said.devices),
+      devices = core.engine.devices(said.devices), transport = way,
       weight_decays = filled(said.weight_decays, n_params),
       rate_factors = filled(said.rate_factors, n_params),
    }
@@ -71,14 +72,15 @@ local function parse(part)
 end
 
 --- What a process besides rank 0 makes of a job.
--- @treturn blueprint
+-- @treturn run
 -- @raise what is wrong with the text
--- @local
-function M.blueprint_of(text)
+local function run_of(text)
    local said = core.json.decode(text)
    parse(said)
    if said.evaluation then parse(said.evaluation) end
-   return core.engine.blueprint(said)
+   local way = said.transport
+   said.transport = nil
+   return core.engine.blueprint(said):run(nil, way)
 end
 
 --- Processes of a device list.
@@ -95,7 +97,11 @@ local function launch_words(n)
 end
 
 --- The run of a plan: of this process, or of all that there are.
-function M.run(plan)
+-- @param plan
+-- @tparam[opt] table args flags, of which `transport` may be there
+function M.run(plan, args)
+   args = args or {}
+   transport.check(args, plan.devices)
    local all, wanted = core.ranks.all(), count_ranks(plan.devices)
    local there = all and #all or 1
    if there ~= wanted then
@@ -109,13 +115,13 @@ function M.run(plan)
    end
    if there > 1 then
       collectgarbage() -- a run before this one ends
-      core.ranks.tell(job_of(plan))
+      core.ranks.tell(job_of(plan, args.transport))
    end
-   return plan.blueprint:run(plan.options.swap_dir)
+   return plan.blueprint:run(plan.options.swap_dir, args.transport)
 end
 
 local function serve_run(job)
-   local made, run = pcall(function() return M.blueprint_of(job):run() end)
+   local made, run = pcall(run_of, job)
    if not made then
       core.ranks.reply(run.message or tostring(run), run.status)
       return

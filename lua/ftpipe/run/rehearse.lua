@@ -1,11 +1,12 @@
 --- What a run would stop at before its first step, found without running it, and in the words of
 -- the run itself. Flags, data, devices and memory were checked when it was planned; here the rest:
--- another process in --out, tensors of the checkpoint, the first batch, room on the disk. Nothing
--- is written, and no weight is read.
+-- another process in --out, NCCL where it is asked for, tensors of the checkpoint, the first batch,
+-- room on the disk. Nothing is written, and no weight is read.
 
 local directories = require("ftpipe.store.directory")
 local feed = require("ftpipe.data.feed")
 local states = require("ftpipe.store.state")
+local transport = require("ftpipe.placement.transport")
 
 --- The first batch against the graph of its length.
 local function check_batch(plan, data)
@@ -18,10 +19,12 @@ end
 
 --- Raises what is wrong.
 -- @tparam table o plan (which fits); data, nil without; args
--- @raise not found, malformed data, shape mismatch, invalid argument, input or output failed
+-- @raise not found, malformed data, shape mismatch, invalid argument, input or output failed,
+--   unsupported
 return function(o)
    local plan, args = o.plan, o.args
    if args.out then directories.check_free(args) end
+   transport.rehearse(args, plan.devices)
    if not (args.resume and states.find(args.out)) then
       plan.options.model:check_files(plan.graphs[1]:params())
    end

@@ -17,17 +17,21 @@ local GONE = "ended" -- of a process; else its machine does not answer either
 -- Jobs: argv (a recipe and its flags, without devices), n (processes), each (what one has), hosts
 -- (rows of name and slots; nil: all on this machine).
 
---- Takes --devices out of a command line: processes, and what each has.
-local function take_devices(argv)
+--- Takes a flag out of a command line: its value; nil where it is not there.
+local function take(argv, flag)
    for i, word in ipairs(argv) do
-      local list = word:match("^%-%-devices=(.*)$")
-      if list or word == "--devices" then
+      local value = word:sub(1, #flag + 1) == flag .. "=" and word:sub(#flag + 2) or nil
+      if value or word == flag then
          table.remove(argv, i)
-         list = list or table.remove(argv, i)
-         local n, each = (list or ""):match("^hosts:(%d+)x(.+)$")
-         if n then return tonumber(n), each end
+         return value or table.remove(argv, i)
       end
    end
+end
+
+--- Takes --devices out: processes, and what each has.
+local function take_devices(argv)
+   local n, each = (take(argv, "--devices") or ""):match("^hosts:(%d+)x(.+)$")
+   if n then return tonumber(n), each end
    usage("--restart is for a run of several processes: expected --devices hosts:NxLIST behind the "
       .. "recipe, as hosts:2xcpu:4")
 end
@@ -97,6 +101,10 @@ function M.without(job, lost)
          if stays > 0 then left.hosts[#left.hosts + 1] = { name = row.name, slots = stays } end
       end
       left.n = math.min(left.n, slots)
+   end
+   if left.n == 1 then -- nothing passes between processes
+      left.argv = { unpack(job.argv) }
+      take(left.argv, "--transport")
    end
    return left.n > 0 and left or nil
 end
