@@ -216,7 +216,9 @@ describe("a plan that moves state to host memory and back", function()
       local run = pipeline.train(with(o, {
          swap = "auto", devices = ("cpu:2/%dB"):format(needs[1]),
       }))
-      assert.is_true(run.planned[2].total > 1.05 * needs[2])
+      assert.is_true(run.planned[2].total > needs[2])
+      assert.is_true(run.plan.volumes[2].loads < least.volumes[2].loads)
+      assert.is_true(run.plan:simulate(4).seconds < 0.95 * least:simulate(4).seconds)
       for d, row in ipairs(run.measured) do
          assert.is_true(row.total <= needs[1])
          assert.is_true(run.plan.volumes[d].loads <= least.volumes[d].loads)

@@ -106,6 +106,6 @@ return {
       "spec/plan_fit", "fewer gradients of weights wait than there is room for" },
    { "lua/ftpipe/plan/swaps.lua", "return less and early or late",
       "return late", "spec/plan_moves", "the least memory has holes between places" },
-   { "lua/ftpipe/plan/swaps.lua", "least = some and fit.better(least, some) or least", "",
-      "spec/plan_moves", "a device with room has the least beside one without" },
+   { "lua/ftpipe/plan/swaps.lua", "return some and fit.better(least, some) or least",
+      "return least", "spec/plan_moves", "a device with room has the least beside one without" },
 }

@@ -13,20 +13,23 @@ local M = {}
 
 -- Plans that are drawn, each with what the one before it was over by left free, twice as often as
 -- that one, since what is left free may be less than the smallest that leaves: places of different
--- sizes do not always lie next to each other without holes. Where that is too much to be left free,
--- it is halfway between too little and too much.
+-- sizes do not always lie next to each other without holes. Behind the first for which that is
+-- enough, or more than there is, it is halfway between too little and enough.
 local TRIES = 8
 
---- Bytes by which each device is over its budget, added to `spare` so many times; `spare` with less
--- than nothing of those devices that are, or nil where none is.
+--- Adds the bytes by which devices are over their budgets to `spare` so many times: these devices,
+-- as a set, or nil where none is.
 local function add_over(plan, spare, times)
-   local marked, any = {}, false
+   local marked
    for d, device in ipairs(plan.devices) do
       local over = plan.memory[d].total - device.memory_bytes
-      marked[d] = over > 0 and -1 or spare[d]
-      if over > 0 then spare[d], any = spare[d] + times * over, true end
+      if over > 0 then
+         spare[d] = spare[d] + times * over
+         marked = marked or {}
+         marked[d] = true
+      end
    end
-   return any and marked or nil
+   return marked
 end
 
 -- What --swap may say besides classes: whether it waits until a device is over its budget, and how
@@ -162,30 +165,46 @@ local function smallest(plan, mode, spare, choice)
    return less and early or late
 end
 
---- A plan with as many moves as it needs, by one choice of what leaves.
-local function fitted(plan, mode, choice)
-   local spare = {}
-   for d in ipairs(plan.devices) do spare[d] = 0 end
-   if mode.least then return (smallest(plan, mode, spare, choice)) end
-   local marked, little, much
+--- The fastest plan that fits of those that were drawn, with moves by one choice of what leaves,
+-- and the least on the devices that are marked so; nil and the devices that were over when the last
+-- one was drawn.
+local function search(plan, mode, choice, kept_least)
+   local spare, little, enough, best, marked = {}, nil, nil, nil, nil
+   for d in ipairs(plan.devices) do spare[d] = kept_least[d] and -1 or 0 end
    for try = 1, TRIES do
       local moved, why = drawn(plan, mode, false, spare, choice)
       plan.unswapped = plan.unswapped or why
-      if moved then
-         little = copy(spare)
-         marked = add_over(moved, spare, 2 ^ (try - 1))
-         if not marked then return moved end
+      local left = copy(spare)
+      local over = moved and add_over(moved, spare, 2 ^ (try - 1))
+      if moved and not over then best = best and fit.better(best, moved) or moved end
+      if over then
+         little, marked = left, over
+         for d in pairs(kept_least) do
+            if over[d] then return best, marked end
+         end
       elseif not little then
          break
       else
-         much = spare
+         enough = left
       end
-      if much then spare = halfway(little, much) end
+      if enough then spare = halfway(little, enough) end
    end
-   local least, why = smallest(plan, mode, spare, choice)
-   local some = least and marked and drawn(plan, mode, false, marked, choice)
-   least = some and fit.better(least, some) or least
-   if least and fit.worst_over(least) == 0 then return least end
+   return best, marked
+end
+
+--- A plan with as many moves as it needs, by one choice of what leaves. Where it needs the least on
+-- some devices, the others have what there is room for, where that is faster.
+local function fitted(plan, mode, choice)
+   local none = {}
+   for d in ipairs(plan.devices) do none[d] = 0 end
+   if mode.least then return (smallest(plan, mode, none, choice)) end
+   local moved, marked = search(plan, mode, choice, {})
+   if moved then return moved end
+   local least, why = smallest(plan, mode, none, choice)
+   if least and fit.worst_over(least) == 0 then
+      local some = marked and search(plan, mode, choice, marked)
+      return some and fit.better(least, some) or least
+   end
    plan.unswapped = plan.unswapped or why or "the places of what moves leave holes between them"
    return plan
 end
