@@ -8,6 +8,7 @@
 #include "engine_case.h"
 #include "fit/fit.h"
 #include "planfile/planfile.h"
+#include "proof/proof.h"
 
 /* What is added to a plan: nothing; swaps of all that may leave a device, or of all that moves as a
  * whole so that nothing is there but what the action needs; likewise, with updates in host memory;

@@ -6,6 +6,7 @@
 
 #include "blueprint/blueprint.h"
 #include "chain_case.h"
+#include "proof/proof.h"
 #include "schedule/schedule.h"
 #include "slots/slots.h"
 

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "check.h"
 #include "planfile/planfile.h"
+#include "proof/proof.h"
 #include "schedule/schedule.h"
 #include "simulate/simulate.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "blueprint/actions.h"
+#include "proof/proof.h"
 #include "state/places.h"
 #include "blueprint/states.h"
 #include "base/alloc.h"

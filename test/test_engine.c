@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "engine/engine.h"
 #include "engine_run.h"
+#include "proof/proof.h"
 
 static void write_params(ft_run *run)
 {

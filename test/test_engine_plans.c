@@ -13,6 +13,7 @@
 #include "check_driver.h"
 #include "engine_run.h"
 #include "planfile/planfile.h"
+#include "proof/proof.h"
 
 static const ft_driver check_driver = CHECK_DRIVER("check");
 const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &check_driver, NULL};

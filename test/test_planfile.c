@@ -1,5 +1,6 @@
 /* test/test_planfile.c - plans as text, what the check says of bad ones. */
 #include "check.h"
+#include "proof/proof.h"
 #include "schedule_cases.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
 /* test/test_residency.c - loads, saves and drops of random orders, replayed by others. */
+#include "proof/proof.h"
 #include "residency/residency.h"
 #include "schedule_cases.h"
 

@@ -1,5 +1,6 @@
 /* test/test_schedule.c - rules, plans and their times on pipelines whose answers are known. */
 #include "check.h"
+#include "proof/proof.h"
 #include "schedule_cases.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,6 @@
 /* test/test_schedule_evaluate.c - plans of forwards alone. */
 #include "check.h"
+#include "proof/proof.h"
 #include "schedule_cases.h"
 
 /* A chain without its edges backward. */

@@ -1,6 +1,7 @@
 /* test/test_schedule_kinds.c - plans written by hand with every kind of action, and what the check
  * says when one of them is wrong. */
 #include "check.h"
+#include "proof/proof.h"
 #include "schedule_cases.h"
 
 #include "base/alloc.h"

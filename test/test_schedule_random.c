@@ -1,5 +1,6 @@
 /* test/test_schedule_random.c - what holds for every plan, on random pipelines. */
 #include "check.h"
+#include "proof/proof.h"
 #include "schedule_cases.h"
 
 /* F, B, R, U and W of every stage once each, in their order. */

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "plan/making.h"
+#include "proof/proof.h"
 #include "schedule_cases.h"
 
 /* Longest path to a stage without forward edges out; edges lead to higher stages. */

@@ -1,6 +1,7 @@
 /* test/test_simulate.c - simulated times against closed forms, links that are shared, and
  * schedules beyond the plain ones. */
 #include "check.h"
+#include "proof/proof.h"
 #include "simulate_case.h"
 
 /* -- closed forms ------------------------------------------------------------------------------ */

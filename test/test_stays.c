@@ -1,4 +1,5 @@
 /* test/test_stays.c - places of what random plans move, replayed by others. */
+#include "proof/proof.h"
 #include "residency/residency.h"
 #include "schedule_cases.h"
 #include "stays/stays.h"

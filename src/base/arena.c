@@ -64,6 +64,13 @@ void *ft_arena_array(ft_arena *arena, int64_t n, int64_t size)
     return ft_size_mul(n, size, &bytes) ? ft_arena_alloc(arena, bytes) : NULL;
 }
 
+void *ft_arena_copy(ft_arena *arena, const void *from, int64_t n, int64_t size)
+{
+    void *to = ft_arena_array(arena, n, size);
+    if (to && n) memcpy(to, from, (size_t)(n * size));
+    return to;
+}
+
 void *ft_arena_room(ft_arena *arena, void *list, int64_t n, int64_t size)
 {
     if (n & (n - 1)) return list;

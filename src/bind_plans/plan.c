@@ -1,5 +1,6 @@
 /* bind_plans/plan.c - what a plan says of itself, as tables. */
 #include "bind_plans/internal.h"
+#include "proof/proof.h"
 
 /* Of all replicas. */
 static void push_devices(lua_State *L, const ft_plan *plan, int s)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "planfile/planfile.h"
 #include "bind_plans/internal.h"
+#include "proof/proof.h"
 
 static const char PLAN[] = "ftpipe.schedule_plan", RULE[] = "ftpipe.schedule_rule";
 

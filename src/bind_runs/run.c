@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "bind_runs/internal.h"
+#include "proof/proof.h"
 
 static const char RUN[] = "ftpipe.run";
 

@@ -1,5 +1,6 @@
 /* bind_runs/simulation.c - blueprints against costs. */
 #include "bind_runs/internal.h"
+#include "proof/proof.h"
 
 /* Costs in which all that a stage does takes as many times as long as the list at index i says, if
  * there is one; on the stack. */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "blueprint/internal.h"
+#include "proof/proof.h"
 
 /* -- options ----------------------------------------------------------------------------------- */
 

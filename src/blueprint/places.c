@@ -12,6 +12,7 @@
 
 #include "blueprint/internal.h"
 #include "blueprint/states.h"
+#include "proof/proof.h"
 
 /* -- blocks ------------------------------------------------------------------------------------ */
 

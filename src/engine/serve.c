@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "engine/internal.h"
+#include "proof/proof.h"
 
 enum { LOST_NS = 2000000000 }; /* for workers to come back */
 

@@ -2,7 +2,7 @@
  *
  * Sums of whole numbers do not depend on their order, so equal moments are equal, and a pipeline
  * that repeats itself does so exactly. */
-#include "plan/internal.h"
+#include "plan/wires.h"
 
 #include <math.h>
 #include <stdio.h>

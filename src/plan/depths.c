@@ -1,5 +1,5 @@
 /* plan/depths.c - how far stages are from the loss and from the input. */
-#include "plan/internal.h"
+#include "plan/wires.h"
 
 /* Sorts stages so that edges between actions of the kind lead to earlier ones. Returns a stage that
  * is on a circle of them or before it; -1: there is none. */

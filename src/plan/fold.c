@@ -3,7 +3,7 @@
  * With a period of b batches, action i + p of a device is action i moved by b batches, where p is
  * what the device does in b batches. Each device has its own longest stretch where that holds; all
  * must repeat the same number of times. The b that needs the fewest actions in writing wins. */
-#include "plan/internal.h"
+#include "plan/making.h"
 
 enum { MOST_BATCHES = 4 };
 

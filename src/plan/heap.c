@@ -1,5 +1,5 @@
 /* plan/heap.c - moments in the order of time: a binary heap in an arena. */
-#include "plan/internal.h"
+#include "plan/wires.h"
 
 /* Without a branch: which of two is earlier cannot be foretold. */
 static bool earlier(ft_moment a, ft_moment b)

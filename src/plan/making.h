@@ -41,17 +41,4 @@ ft_status ft_fold_find(ft_fold *out, ft_arena *arena, int n_devices, const ft_ac
  * more than the lists say, and the drain is so many later. False: no memory. */
 bool ft_fold_write(ft_plan *plan, const ft_action_list *lists, const ft_fold *f, int later);
 
-/* Takes from the plan's edges, of which `edges` is a copy, the slots that can never be full at
- * once, on any timing, so that nothing waits longer without them: of edges that are filled once per
- * batch, with 64 KiB or more, in a plan that ft_plan_check has passed. */
-ft_status ft_plan_trim(const ft_plan *plan, ft_edge *edges, ft_error *err);
-
-/* What a plan says of its stages that follows from its edges and lists; by stage. */
-typedef struct ft_derived {
-    int *depth, *in_flight, *versions;
-} ft_derived;
-
-/* Finds what follows from a plan that need not say it. */
-ft_status ft_plan_derive(const ft_plan *plan, const ft_derived *out, ft_error *err);
-
 #endif

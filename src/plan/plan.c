@@ -1,5 +1,6 @@
 /* plan/plan.c - the plan as a value: its actions, its lists, its end. */
-#include "plan/internal.h"
+#include "plan/making.h"
+#include "plan/wires.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -108,7 +109,7 @@ int64_t ft_action_index(const ft_plan *plan, const ft_action *a)
     return (int64_t)a->batch * plan->micro_batches + a->micro;
 }
 
-ft_status at_line(int line, ft_error *err)
+ft_status ft_plan_at_line(int line, ft_error *err)
 {
     static const char plan[] = "plan";
     if (!err) return FT_INVALID;
@@ -196,13 +197,6 @@ void ft_plan_free(ft_plan *plan)
     if (plan) ft_arena_free(plan->arena);
 }
 
-void *plan_copy(ft_arena *arena, const void *from, int64_t n, int64_t size)
-{
-    void *to = ft_arena_array(arena, n, size);
-    if (to && n) memcpy(to, from, (size_t)(n * size));
-    return to;
-}
-
 ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
                            const int64_t (*memory)[FT_MEMORY_CLASSES], ft_error *err)
 {
@@ -216,12 +210,12 @@ ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, co
     int *stages = NULL;
     bool *recomputes = NULL;
     int64_t(*bytes)[FT_MEMORY_CLASSES] = NULL;
-    if (node_stage && !(stages = plan_copy(plan->arena, node_stage, n_nodes, sizeof(int))))
+    if (node_stage && !(stages = ft_arena_copy(plan->arena, node_stage, n_nodes, sizeof(int))))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d nodes", n_nodes);
     if (recompute &&
-        !(recomputes = plan_copy(plan->arena, recompute, plan->n_stages, sizeof(bool))))
+        !(recomputes = ft_arena_copy(plan->arena, recompute, plan->n_stages, sizeof(bool))))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", plan->n_stages);
-    if (memory && !(bytes = plan_copy(plan->arena, memory, plan->n_devices, sizeof *memory)))
+    if (memory && !(bytes = ft_arena_copy(plan->arena, memory, plan->n_devices, sizeof *memory)))
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
     if (stages) {
         plan->n_nodes = n_nodes;

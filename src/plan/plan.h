@@ -242,29 +242,10 @@ typedef struct ft_plan {
 /* NULL is accepted. */
 void ft_plan_free(ft_plan *plan);
 
-/* The plan of a leg of n_batches, at most the plan's, which ft_plan_check has passed: every list
- * without the actions of the batches after them. In-flight numbers and versions are those that the
- * shorter lists need; everything else is the plan's, copied. Of a plan by ft_plan_make each stage's
- * order is that of a plan made for n_batches, and so is each device's, where it has one stage. */
-ft_status ft_plan_cut(ft_plan **out, const ft_plan *plan, int n_batches, ft_error *err);
-
 /* Adds what the planner does not know, for print and file: assignment, recomputation, memory (any
  * may be NULL). */
 ft_status ft_plan_annotate(ft_plan *plan, int n_nodes, const int *node_stage, const bool *recompute,
                            const int64_t (*memory)[FT_MEMORY_CLASSES], ft_error *err);
-
-/* Proves the plan: every F, B, R, U, W exactly once and in an order that respects the edges, with
- * the real numbers of slots and in-flight buffers, on any timing (strict lists and FIFO edges make
- * one untimed run a proof; where a policy chooses, stages that meet in queues only); every version
- * that is read is kept, what is needed is on the device; depths, in-flight counts and versions are
- * those that edges and lists give. FT_INFEASIBLE names the devices, actions and edges that wait for
- * each other; FT_INVALID what is missing or wrong; both the line of a plan that was read. */
-ft_status ft_plan_check(const ft_plan *plan, ft_error *err);
-
-/* How many batches have to be there at once, `least` or more, where a batch may begin when the one
- * so many before it has ended in every stage: with fewer the plan, which ft_plan_check has passed,
- * might wait for ever. At most its batches, and less than twice what would do. */
-ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error *err);
 
 /* The device's list, unrolled: number of actions, and the i-th with leg-wide batch numbers. */
 int64_t ft_plan_length(const ft_plan *plan, int device);

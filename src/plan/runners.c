@@ -2,7 +2,7 @@
  *
  * A device that follows its list is one runner; one that chooses by policy has a runner for each of
  * its stages, which sees the stage's own actions alone. */
-#include "plan/internal.h"
+#include "plan/wires.h"
 
 static void settle(ft_runner *r)
 {

@@ -5,7 +5,7 @@
  * the first rule: Narayanan et al., "PipeDream", SOSP 2019, section 3.2 (1F1B-RR). */
 #include <string.h>
 
-#include "plan/internal.h"
+#include "plan/wires.h"
 
 typedef struct rule_row {
     const char *name;

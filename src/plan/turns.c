@@ -1,5 +1,5 @@
 /* plan/turns.c - edges that share a place. */
-#include "plan/internal.h"
+#include "plan/wires.h"
 
 /* Why an edge cannot be after another one; NULL: it can. */
 static const char *find_fault(const ft_edge *e, const ft_edge *before)
@@ -46,8 +46,7 @@ ft_status ft_turns_link(ft_turns *out, ft_arena *arena, int n_edges, const ft_ed
     return FT_OK;
 }
 
-ft_status plan_check_turns(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
-                           ft_error *err)
+ft_status ft_turns_check(const ft_plan *p, const ft_seating *shares, ft_arena *arena, ft_error *err)
 {
     ft_turns turns;
     FT_TRY(ft_turns_link(&turns, arena, p->n_edges, p->edges, err));
@@ -60,7 +59,7 @@ ft_status plan_check_turns(const ft_plan *p, const ft_seating *shares, ft_arena 
             continue;
         ft_fail(err, FT_INVALID, "plan: edge %d is after edge %d, which joins other devices", e,
                 edge->after - 1);
-        return at_line(p->edge_line ? p->edge_line[e] : 0, err);
+        return ft_plan_at_line(p->edge_line ? p->edge_line[e] : 0, err);
     }
     return FT_OK;
 }

@@ -7,7 +7,7 @@
  * has slots of its own; what is per batch concerns all replicas, those of one stage too, where an
  * edge joins it to itself. S and V, where a plan has them, take the places of the maker's end and
  * of the user's. */
-#include "plan/internal.h"
+#include "plan/wires.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* plan/wires.h - for rooms that go through plans: who has to wait for whom.
  *
  * Everything that waits, waits on wires: the proof of a plan walks its lists without a clock
- * (walk.c), schedules play stages in time, the simulator plays lists in time. */
+ * (proof/walk.c), schedules play stages in time, the simulator plays lists in time. */
 #ifndef FT_PLAN_WIRES_H
 #define FT_PLAN_WIRES_H
 
@@ -39,6 +39,9 @@ typedef struct ft_turns {
 /* turns.c; FT_INVALID for edges that cannot share a place. */
 ft_status ft_turns_link(ft_turns *out, ft_arena *arena, int n_edges, const ft_edge *edges,
                         ft_error *err);
+/* Whether the plan's can. FT_INVALID, with the line of a plan that was read. */
+ft_status ft_turns_check(const ft_plan *plan, const ft_seating *shares, ft_arena *arena,
+                         ft_error *err);
 /* Whose item has to be used before one of edge e can be made: of its own, that of the batch before.
  */
 static inline int ft_turns_before(const ft_turns *turns, const ft_edge *edges, int e)
@@ -133,6 +136,11 @@ typedef struct ft_cursor {
 
 void ft_cursor_begin(ft_cursor *c, const ft_plan *plan, int device);
 void ft_cursor_step(ft_cursor *c);
+/* Whether `now` is where the body's last repetition begins. */
+static inline bool ft_cursor_begins_last(const ft_cursor *c)
+{
+    return c->more && c->part == FT_PART_BODY && !c->at && c->repetition == c->body_repeats - 1;
+}
 
 /* What goes through a list in order: a device, or one stage of a device by policy. */
 typedef struct ft_runner {
@@ -182,13 +190,8 @@ typedef struct ft_heap {
 bool ft_heap_add(ft_heap *h, ft_moment m); /* false: no memory */
 ft_moment ft_heap_pop(ft_heap *h);
 
-/* -- proofs (check.c, walk.c) ------------------------------------------------------------------ */
-
-/* check.c: everything but waiting: ranges, counts, each stage's order, lags, in-flight numbers. */
-ft_status ft_plan_check_lists(const ft_plan *plan, ft_error *err);
-/* walk.c: runs the lists to the end; FT_INFEASIBLE with who waits for what. A batch begins when the
- * one batch_slots before it has ended; 0: none waits for that. */
-ft_status ft_plan_walk(const ft_plan *plan, const ft_seating *shares, int batch_slots,
-                       ft_arena *arena, ft_error *err);
+/* The same message with the line of the text that the plan was read from, which is not from one
+ * when it is 0: what began with "plan" begins with "plan, line 7". Gives the error's status. */
+ft_status ft_plan_at_line(int line, ft_error *err);
 
 #endif

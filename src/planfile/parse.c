@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "proof/proof.h"
 
 /* -- lines ------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "residency/internal.h"
 
 #include "plan/making.h"
+#include "proof/proof.h"
 
 enum { MOST_ACTIONS = 1 << 20, SPAN = 12 }; /* a multiple of every period that a fold may have */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "proof/proof.h"
 
 enum {
     PERIODS = 12,         /* a multiple of every number of batches that plan/fold.c tries */

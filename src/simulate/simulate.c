@@ -6,6 +6,7 @@
 #include "simulate/internal.h"
 
 #include "base/rng.h"
+#include "proof/proof.h"
 
 enum { WHEN_SHIFT = 40 };
 

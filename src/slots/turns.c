@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan/wires.h"
+#include "proof/proof.h"
 
 static ft_status no_memory(ft_error *err)
 {

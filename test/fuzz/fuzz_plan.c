@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "planfile/planfile.h"
+#include "proof/proof.h"
 #include "simulate/simulate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,6 +1,6 @@
 --- Faults in src/planfile and src/timeline; see tools/mutate.lua.
 local PARSE, WRITE = "src/planfile/parse.c", "src/planfile/write.c"
-local FILES = "c/planfile c/plan_cut spec/plan_text spec/plan_given"
+local FILES = "c/planfile c/proof_cut spec/plan_text spec/plan_given"
 local TIMES = "c/simulate"
 return {
    { PARSE, "if (!p->n_replicas[s]++) p->device[s] = (int)device;",

@@ -1,9 +1,9 @@
-/* plan/check_ties.c - weights that a stage takes over are as late as the plan says.
+/* proof/ties.c - weights that a stage takes over are as late as the plan says.
  *
  * A lag is that of a stage's own weights. Where a W stands says how late those are that it takes
  * over (edges U to W): no forward finds them later than its own, and than the owner's forward of
  * the same micro-batch read them, whatever is later. */
-#include "plan/internal.h"
+#include "proof/internal.h"
 
 typedef struct ties {
     const ft_plan *plan;
@@ -56,11 +56,11 @@ static ft_status check_forward(const ties *t, int device, const ft_cursor *at, i
             "plan: device %d: %s reads weights that it takes over from stage %d %d updates late, "
             "its own and that stage's are at most %d: expected W%d.%d before it",
             device, ft_action_text(name, a), owner, late, lag, a->stage, a->batch - lag - 1);
-    return at_line(at->line, err);
+    return ft_plan_at_line(at->line, err);
 }
 
-ft_status plan_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
-                          ft_error *err)
+ft_status proof_check_ties(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
+                           ft_error *err)
 {
     ties t = {.plan = p, .shares = shares};
     t.lags = ft_arena_array(arena, p->n_stages, sizeof *t.lags);

@@ -1,8 +1,10 @@
-/* plan/check.c - the proof of a plan.
+/* proof/check.c - the proof of a plan.
  *
  * First the lists by themselves: everything in range, and each stage's actions complete and in the
- * order that training needs. Then one walk with the real numbers of slots. */
-#include "plan/internal.h"
+ * order that training needs. Then one walk with the real numbers of slots. Of a body that repeats
+ * some repetitions stand for all (repeats.h). */
+#include "proof/internal.h"
+#include "proof/repeats.h"
 
 /* -- ranges ------------------------------------------------------------------------------------ */
 
@@ -26,7 +28,7 @@ static ft_status check_sizes(const ft_plan *p, ft_error *err)
     for (int e = 0; e < p->n_edges; e++)
         if (ft_edge_check(&p->edges[e], e, p->n_stages, err) != FT_OK) {
             ft_error_wrap(err, "plan");
-            return at_line(p->edge_line ? p->edge_line[e] : 0, err);
+            return ft_plan_at_line(p->edge_line ? p->edge_line[e] : 0, err);
         }
     return FT_OK;
 }
@@ -108,7 +110,7 @@ static ft_status check_list(const ft_plan *p, const ft_seating *shares, int devi
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
         if (check_action(p, shares, device, a, a->batch + more, err) != FT_OK)
-            return at_line(list->lines ? list->lines[i] : 0, err);
+            return ft_plan_at_line(list->lines ? list->lines[i] : 0, err);
     }
     return FT_OK;
 }
@@ -133,20 +135,31 @@ static ft_status check_ranges(const ft_plan *p, ft_seating *shares, ft_arena *ar
 {
     FT_TRY(check_sizes(p, err));
     FT_TRY(ft_seating_of_plan(shares, arena, p, err));
-    FT_TRY(plan_check_turns(p, shares, arena, err));
+    FT_TRY(ft_turns_check(p, shares, arena, err));
     return check_stored(p, shares, err);
+}
+
+static ft_status check_once(const ft_plan *plan, const ft_seating *shares, bool *is_steady,
+                            ft_arena *arena, ft_error *err)
+{
+    FT_TRY(proof_check_order(plan, shares, is_steady, arena, err));
+    return proof_check_ties(plan, shares, arena, err);
 }
 
 static ft_status check(const ft_plan *plan, bool walks, ft_error *err)
 {
     ft_seating shares;
     ft_status status;
+    const ft_plan *few;
+    bool is_steady = false;
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
     FT_GO(check_ranges(plan, &shares, arena, err));
-    FT_GO(plan_check_order(plan, &shares, arena, err));
-    FT_GO(plan_check_ties(plan, &shares, arena, err));
-    if (walks) FT_GO(ft_plan_walk(plan, &shares, 0, arena, err));
+    FT_GO(proof_shorten(&few, plan, arena, err));
+    status = check_once(few, &shares, &is_steady, arena, err);
+    if (few != plan && (status != FT_OK || !is_steady))
+        status = check_once(plan, &shares, &is_steady, arena, err);
+    if (status == FT_OK && walks) FT_GO(ft_plan_walk(plan, &shares, 0, arena, err));
 done:
     ft_arena_free(arena);
     return status;
@@ -156,10 +169,15 @@ ft_status ft_plan_derive(const ft_plan *plan, const ft_derived *out, ft_error *e
 {
     ft_seating shares;
     ft_status status;
+    const ft_plan *few;
+    bool is_steady = false;
     ft_arena *arena = ft_arena_new();
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
     FT_GO(check_ranges(plan, &shares, arena, err));
-    FT_GO(plan_measure(plan, &shares, arena, out, err));
+    FT_GO(proof_shorten(&few, plan, arena, err));
+    status = proof_measure(few, &shares, &is_steady, arena, out, err);
+    if (few != plan && (status != FT_OK || !is_steady))
+        status = proof_measure(plan, &shares, &is_steady, arena, out, err);
 done:
     ft_arena_free(arena);
     return status;

@@ -1,10 +1,15 @@
-/* plan/walk.c - executes the lists of a plan without a clock.
+/* proof/walk.c - executes the lists of a plan without a clock.
  *
  * Every runner has one list and every edge one maker and one user, so what happens does not depend
  * on who is looked at first, and one pass is the proof that a plan completes on any timing (Kahn,
  * 1974). A copy stands in its list like any other action here: letting it run beside what follows
- * can only help. */
-#include "plan/internal.h"
+ * can only help.
+ *
+ * What a runner waits for are differences of counts, which follow from where all runners are. They
+ * begin repetitions of their bodies in turns, all that can. When they end a turn where they ended
+ * the one before, one repetition further, each turn to come does the same. */
+#include "proof/internal.h"
+#include "proof/repeats.h"
 
 #include <stdio.h>
 
@@ -22,6 +27,9 @@ typedef struct walk {
     const ft_edge *late; /* who uses its items does so only when nothing else can go on; or NULL */
     int64_t used;        /* so many of its items may be used */
     int64_t most;        /* made by some replica and not used, at most */
+    int turn;            /* no runner begins a later repetition of its body */
+    int *places;         /* by runner: where it was in its list when none could go on in a turn */
+    int *beyond;         /* likewise: repetition of its body, less the turn */
 } walk;
 
 static ft_status walk_init(walk *w, ft_arena *arena, const ft_plan *plan, const ft_seating *shares,
@@ -33,6 +41,11 @@ static ft_status walk_init(walk *w, ft_arena *arena, const ft_plan *plan, const 
     if (!w->queue || !w->queued)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d devices", plan->n_devices);
     FT_TRY(ft_runners_new(&w->runners, arena, plan, shares, err));
+    w->places = ft_arena_array(arena, w->runners.n, sizeof *w->places);
+    w->beyond = ft_arena_array(arena, w->runners.n, sizeof *w->beyond);
+    if (!w->places || !w->beyond)
+        return ft_fail(err, FT_NOMEM, "plan: no memory for %d lists", w->runners.n);
+    w->turn = plan->body_repeats;
     FT_TRY(ft_wires_new(&w->wires, arena, shares, plan->n_edges, plan->edges, err));
     return ft_wires_add_copies(w->wires, arena, plan, err);
 }
@@ -85,6 +98,7 @@ static bool is_late(walk *w, const ft_meeting *m)
 static void run(walk *w, ft_runner *r)
 {
     for (; r->cursor.more; ft_runner_step(r)) {
+        if (r->cursor.part == FT_PART_BODY && r->cursor.repetition > w->turn) return;
         if (w->batch_slots && r->cursor.now.batch >= w->ended + w->batch_slots) return;
         ft_meeting m = ft_meeting_of(w->plan, w->shares, r->device, &r->cursor.now);
         if (ft_wires_blocking(w->wires, &m).reason != FT_STOP_NOTHING || is_late(w, &m)) return;
@@ -131,8 +145,10 @@ static ft_status count_batches(walk *w, ft_arena *arena, ft_error *err)
     return FT_OK;
 }
 
+/* Takes every runner as far as it goes. */
 static void go_on(walk *w)
 {
+    for (int d = 0; d < w->plan->n_devices; d++) look_at(w, d);
     while (w->n) {
         int device = next_device(w);
         for (int i = w->runners.first[device]; i < w->runners.first[device + 1]; i++)
@@ -140,16 +156,47 @@ static void go_on(walk *w)
     }
 }
 
-ft_status ft_plan_walk(const ft_plan *plan, const ft_seating *shares, int batch_slots,
-                       ft_arena *arena, ft_error *err)
+/* Notes where all runners are; true: those that repeat something are in their bodies, where they
+ * were one turn before, and no other is before its end. */
+static bool note_places(walk *w)
+{
+    bool same = true;
+    for (int i = 0; i < w->runners.n; i++) {
+        const ft_cursor *c = &w->runners.list[i].cursor;
+        bool repeats = c->lists->body.n > 0, inside = c->more && c->part == FT_PART_BODY;
+        int place = c->more ? c->at * FT_PARTS + c->part : -1;
+        int beyond = repeats ? c->repetition - w->turn : 0;
+        same &= inside == repeats && place == w->places[i] && beyond == w->beyond[i] &&
+                c->part > FT_PART_WARMUP;
+        w->places[i] = place;
+        w->beyond[i] = beyond;
+    }
+    return same;
+}
+
+static ft_status walk_once(const ft_plan *plan, const ft_seating *shares, int batch_slots,
+                           bool *is_steady, ft_arena *arena, ft_error *err)
 {
     walk w;
     FT_TRY(walk_init(&w, arena, plan, shares, err));
     w.batch_slots = batch_slots;
     if (batch_slots) FT_TRY(count_batches(&w, arena, err));
-    for (int d = 0; d < plan->n_devices; d++) look_at(&w, d);
-    go_on(&w);
+    for (w.turn = 0; !w.turn || w.turn < plan->body_repeats; w.turn++) {
+        go_on(&w);
+        if (w.turn + 1 < plan->body_repeats) *is_steady = note_places(&w);
+    }
     return report_stuck(&w, err);
+}
+
+ft_status ft_plan_walk(const ft_plan *plan, const ft_seating *shares, int batch_slots,
+                       ft_arena *arena, ft_error *err)
+{
+    const ft_plan *few;
+    bool is_steady = false;
+    FT_TRY(proof_shorten(&few, plan, arena, err));
+    ft_status status = walk_once(few, shares, batch_slots, &is_steady, arena, err);
+    if (few == plan || (status == FT_OK && is_steady)) return status;
+    return walk_once(plan, shares, batch_slots, &is_steady, arena, err);
 }
 
 /* -- slots ------------------------------------------------------------------------------------- */
@@ -164,10 +211,7 @@ static ft_status find_most(const ft_plan *plan, const ft_seating *shares, const 
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to walk it");
     ft_status status = walk_init(&w, arena, plan, shares, err);
     w.late = edge;
-    for (; status == FT_OK && w.used <= plan->n_batches; w.used++) {
-        for (int d = 0; d < plan->n_devices; d++) look_at(&w, d);
-        go_on(&w);
-    }
+    for (; status == FT_OK && w.used <= plan->n_batches; w.used++) go_on(&w);
     if (status == FT_OK) status = report_stuck(&w, err);
     *out = w.most;
     ft_arena_free(arena);

@@ -1,32 +1,9 @@
-/* plan/check_order.c - each stage's actions are complete and in the order that training needs.
+/* proof/order.c - each stage's actions are complete and in the order that training needs.
  *
  * One pass over the lists, with the state of every seat (a stage's replica on a device): what it
  * has done, which weight versions it keeps, and what of its memory is on the device. */
-#include "plan/internal.h"
-
-/* Where a tensor is. */
-typedef enum { AT_DEVICE, AT_BOTH, AT_HOST, AT_NOWHERE } residence;
-
-/* How far a seat is. */
-typedef struct progress {
-    int64_t done[FT_ACT_COUNT];
-    int64_t held, in_flight; /* micro-batches with activations on the device: now, and at most */
-    int64_t versions;        /* of the weights that are needed at once */
-    bool adopts;             /* an edge U->W ends here */
-    bool takes_norms;        /* an edge R->N ends here */
-    bool exchanges;          /* an edge X->R begins here */
-    bool splits;             /* I and G stand for B */
-    bool moves;              /* swaps, drops, recomputes or updates at home; else all is here */
-    bool moved[FT_MEMORY_CLASSES]; /* by some action */
-    bool makes[FT_MEMORY_CLASSES]; /* by an M: then it is lost nowhere */
-    bool are_dead;                 /* gradients: an update has used them, no backward came since */
-    uint8_t at[FT_MEMORY_CLASSES]; /* residence of what is not per micro-batch */
-    uint8_t *micros;               /* residence by local micro-batch; with moves */
-    bool attenuates;               /* it has A */
-    int16_t *lags;                 /* of forwards, by local micro-batch; with A */
-    int predicted;                 /* lag of a P whose F has not come; 0: none */
-    int64_t attenuated;            /* micro-batches before the last A, and it */
-} progress;
+#include "proof/internal.h"
+#include "proof/repeats.h"
 
 typedef struct checker {
     const ft_plan *plan;
@@ -37,6 +14,7 @@ typedef struct checker {
     bool reduces, moves_weights;
     ft_owners owners;
     const int *versions; /* by stage: kept; NULL: any that is read */
+    bool is_steady;      /* so far: the last repetition of the body leaves what it began with */
 } checker;
 
 /* -- versions ---------------------------------------------------------------------------------- */
@@ -163,8 +141,7 @@ static const char *move(uint8_t *at, ft_action_kind kind)
 
 static const char *move_activations(progress *s, const ft_action *a, int64_t local)
 {
-    ft_action_kind last = s->splits ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD;
-    if (local >= s->done[FT_ACT_FORWARD] || local < s->done[last])
+    if (local >= s->done[FT_ACT_FORWARD] || local < proof_finished(s))
         return "stands outside the time between its forward and its backward";
     bool before = on_device(s->micros[local]);
     const char *fault = move(&s->micros[local], a->kind);
@@ -206,16 +183,10 @@ static const char *find_visit_fault(progress *s, const ft_action *a)
 
 /* -- one action -------------------------------------------------------------------------------- */
 
-/* Micro-batches that have no backward left to do. */
-static int64_t finished(const progress *s)
-{
-    return s->done[s->splits ? FT_ACT_BACKWARD_WEIGHT : FT_ACT_BACKWARD];
-}
-
 static const char *find_backward_fault(const checker *c, const progress *s, const ft_action *a,
                                        int64_t local)
 {
-    if (s->splits == (a->kind == FT_ACT_BACKWARD))
+    if ((s->last == FT_ACT_BACKWARD_WEIGHT) == (a->kind == FT_ACT_BACKWARD))
         return "and backward-input stand in one stage: whole or in halves, not both";
     if (s->done[FT_ACT_FORWARD] <= local) return "stands before its forward";
     if (a->kind == FT_ACT_BACKWARD_WEIGHT && s->done[FT_ACT_BACKWARD_INPUT] <= local)
@@ -230,7 +201,8 @@ static const char *find_backward_fault(const checker *c, const progress *s, cons
 static const char *find_attenuate_fault(const checker *c, const progress *s, const ft_action *a,
                                         int64_t local)
 {
-    if (finished(s) != local + 1 || s->attenuated > local || a->batch != s->done[FT_ACT_UPDATE])
+    if (proof_finished(s) != local + 1 || s->attenuated > local ||
+        a->batch != s->done[FT_ACT_UPDATE])
         return "does not stand behind the backward of its micro-batch, once";
     if (a->lag < 1) return "is of gradients that are not late: expected a lag";
     if (a->item < 0 || a->item >= a->lag)
@@ -247,15 +219,15 @@ static const char *find_forward_fault(const checker *c, const progress *s, const
 
 static const char *find_batch_fault(const checker *c, const progress *s, const ft_action *a)
 {
-    int64_t batches = finished(s) / c->shares->of[a->stage].per_batch;
+    int64_t batches = proof_finished(s) / c->shares->of[a->stage].per_batch;
     if (a->lag) return "has a lag";
     if (a->kind == FT_ACT_ADOPT)
         return s->adopts ? NULL : "has nothing to adopt: no edge U to W ends at its stage";
     if (a->kind == FT_ACT_TAKE_NORMS)
         return s->takes_norms ? NULL : "has no norms to take: no edge R to N ends at its stage";
     if (a->kind == FT_ACT_DRAIN)
-        return finished(s) == s->done[FT_ACT_FORWARD] ? NULL
-                                                      : "stands where something is in flight";
+        return proof_finished(s) == s->done[FT_ACT_FORWARD] ? NULL
+                                                            : "stands where something is in flight";
     if (batches <= a->batch) return "stands before the last backward of its batch";
     if (a->kind == FT_ACT_EXCHANGE)
         return s->exchanges ? NULL : "has nothing to send: no edge X to R begins at its stage";
@@ -329,7 +301,7 @@ static void apply(progress *s, const ft_action *a)
     case FT_ACT_BACKWARD:
     case FT_ACT_BACKWARD_WEIGHT: s->held--; break;
     case FT_ACT_PREDICT: s->predicted = a->lag; break;
-    case FT_ACT_ATTENUATE: s->attenuated = finished(s); break;
+    case FT_ACT_ATTENUATE: s->attenuated = proof_finished(s); break;
     default: break;
     }
     unsigned writes = ft_action_writes(a);
@@ -367,22 +339,39 @@ static const char *find_joint_fault(const checker *c, int device, const ft_actio
                : NULL;
 }
 
-static ft_status check_device(const checker *c, int device, ft_error *err)
+static ft_status check_action(const checker *c, const ft_cursor *at, int device, joint_pass *pass,
+                              ft_error *err)
+{
+    const ft_action *a = &at->now;
+    progress *s = &c->seats[ft_seat_of(c->shares, a->stage, device)];
+    const char *fault = find_fault(c, device, s, a);
+    if (!fault) fault = find_joint_fault(c, device, a, pass);
+    if (fault) {
+        char name[FT_ACTION_TEXT];
+        ft_fail(err, FT_INVALID, "plan: device %d: %s %s", device, ft_action_text(name, a), fault);
+        return ft_plan_at_line(at->line, err);
+    }
+    apply(s, a);
+    if (c->plan->forward_only) s->held = s->in_flight = s->versions = 1;
+    return FT_OK;
+}
+
+static ft_status check_device(checker *c, int device, ft_arena *arena, ft_error *err)
 {
     ft_cursor at;
     joint_pass pass = {.left = 0};
-    for (ft_cursor_begin(&at, c->plan, device); at.more; ft_cursor_step(&at)) {
-        progress *s = &c->seats[ft_seat_of(c->shares, at.now.stage, device)];
-        const char *fault = find_fault(c, device, s, &at.now);
-        if (!fault) fault = find_joint_fault(c, device, &at.now, &pass);
-        if (fault) {
-            char name[FT_ACTION_TEXT];
-            ft_fail(err, FT_INVALID, "plan: device %d: %s %s", device,
-                    ft_action_text(name, &at.now), fault);
-            return at_line(at.line, err);
+    seats_then then = {0};
+    ft_cursor_begin(&at, c->plan, device);
+    while (at.more) {
+        if (ft_cursor_begins_last(&at)) {
+            FT_TRY(proof_keep_seats(&then, arena, c->shares, device, c->seats, err));
+            c->is_steady &= !pass.left;
         }
-        apply(s, &at.now);
-        if (c->plan->forward_only) s->held = s->in_flight = s->versions = 1;
+        FT_TRY(check_action(c, &at, device, &pass, err));
+        bool in_body = at.part == FT_PART_BODY;
+        ft_cursor_step(&at);
+        if (in_body && !(at.more && at.part == FT_PART_BODY))
+            c->is_steady &= !pass.left && proof_is_steady(&then, c->shares, device, c->seats);
     }
     return FT_OK;
 }
@@ -392,11 +381,12 @@ static int64_t wanted_count(const checker *c, int stage, const progress *s, ft_a
     int64_t batches = c->plan->n_batches;
     if (ft_action_per_micro(kind)) batches *= c->shares->of[stage].per_batch;
     bool half = kind == FT_ACT_BACKWARD_INPUT || kind == FT_ACT_BACKWARD_WEIGHT;
+    bool splits = s->last == FT_ACT_BACKWARD_WEIGHT;
     if (c->plan->forward_only && kind != FT_ACT_FORWARD) return 0;
     if ((kind == FT_ACT_REDUCE && !c->reduces) || (kind == FT_ACT_ADOPT && !s->adopts) ||
         (kind == FT_ACT_EXCHANGE && !s->exchanges) ||
-        (kind == FT_ACT_TAKE_NORMS && !s->takes_norms) || (kind == FT_ACT_BACKWARD && s->splits) ||
-        (half && !s->splits))
+        (kind == FT_ACT_TAKE_NORMS && !s->takes_norms) || (kind == FT_ACT_BACKWARD && splits) ||
+        (half && !splits))
         return 0;
     return batches;
 }
@@ -410,7 +400,7 @@ static ft_status check_seat(const checker *c, int seat, ft_error *err)
             ft_fail(err, FT_INVALID, "plan: stage %d has %lld %s actions, expected %lld", stage,
                     (long long)s->done[k], ft_action_word(k),
                     (long long)wanted_count(c, stage, s, k));
-            return at_line(c->plan->stage_line ? c->plan->stage_line[stage] : 0, err);
+            return ft_plan_at_line(c->plan->stage_line ? c->plan->stage_line[stage] : 0, err);
         }
     return FT_OK;
 }
@@ -451,7 +441,7 @@ static ft_status check_stages(const ft_plan *p, const ft_derived *found, ft_erro
             if (rows[i].found[s] != rows[i].said[s]) {
                 ft_fail(err, FT_INVALID, "plan: stage %d has %d %s, the plan says %d", s,
                         rows[i].found[s], rows[i].what, rows[i].said[s]);
-                return at_line(p->stage_line ? p->stage_line[s] : 0, err);
+                return ft_plan_at_line(p->stage_line ? p->stage_line[s] : 0, err);
             }
     return FT_OK;
 }
@@ -474,7 +464,7 @@ static ft_status check_copies(const checker *c, ft_error *err)
         ft_fail(err, FT_INVALID, "plan: edge %d has %lld %s actions, expected %lld", i / 2,
                 (long long)copied(c, i), ft_action_word(i % 2 ? FT_ACT_RECEIVE : FT_ACT_SEND),
                 (long long)micros);
-        return at_line(c->plan->edge_line ? c->plan->edge_line[i / 2] : 0, err);
+        return ft_plan_at_line(c->plan->edge_line ? c->plan->edge_line[i / 2] : 0, err);
     }
     return FT_OK;
 }
@@ -498,7 +488,8 @@ static void look_at_list(checker *c, const ft_action_list *list, int device)
         const ft_action *a = &list->actions[i];
         progress *s = &c->seats[ft_seat_of(c->shares, a->stage, device)];
         if (a->kind == FT_ACT_REDUCE) c->reduces = true;
-        if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT) s->splits = true;
+        if (a->kind == FT_ACT_BACKWARD_INPUT || a->kind == FT_ACT_BACKWARD_WEIGHT)
+            s->last = FT_ACT_BACKWARD_WEIGHT;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS || a->kind == FT_ACT_RECOMPUTE ||
             ft_action_at_home(a))
             s->moves = true;
@@ -556,7 +547,7 @@ static ft_status add_micros(checker *c, ft_arena *arena, ft_error *err)
 static ft_status pass(checker *c, const ft_plan *p, const ft_seating *shares, const int *versions,
                       ft_arena *arena, ft_error *err)
 {
-    *c = (checker){.plan = p, .shares = shares, .versions = versions};
+    *c = (checker){.plan = p, .shares = shares, .versions = versions, .is_steady = true};
     c->seats = ft_arena_array(arena, shares->n_seats, sizeof *c->seats);
     for (int s = 0; s < shares->n_stages; s++)
         if (shares->of[s].n > c->most_replicas) c->most_replicas = shares->of[s].n;
@@ -564,16 +555,19 @@ static ft_status pass(checker *c, const ft_plan *p, const ft_seating *shares, co
     c->copies = ft_arena_array(arena, counts, sizeof *c->copies);
     if (!c->seats || !c->copies)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
-    for (int seat = 0; seat < shares->n_seats; seat++) c->seats[seat].are_dead = true;
+    for (int seat = 0; seat < shares->n_seats; seat++) {
+        c->seats[seat].are_dead = true;
+        c->seats[seat].last = p->forward_only ? FT_ACT_FORWARD : FT_ACT_BACKWARD;
+    }
     FT_TRY(ft_owners_find(&c->owners, arena, p, err));
     look_ahead(c);
     FT_TRY(add_micros(c, arena, err));
-    for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(c, d, err));
+    for (int d = 0; d < p->n_devices; d++) FT_TRY(check_device(c, d, arena, err));
     return FT_OK;
 }
 
-ft_status plan_check_order(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
-                           ft_error *err)
+ft_status proof_check_order(const ft_plan *p, const ft_seating *shares, bool *is_steady,
+                            ft_arena *arena, ft_error *err)
 {
     checker c;
     int *numbers = ft_arena_array(arena, 3 * (int64_t)p->n_stages, sizeof *numbers);
@@ -583,13 +577,15 @@ ft_status plan_check_order(const ft_plan *p, const ft_seating *shares, ft_arena 
     for (int seat = 0; seat < shares->n_seats; seat++) FT_TRY(check_seat(&c, seat, err));
     FT_TRY(derive(&c, arena, &found, err));
     FT_TRY(check_stages(p, &found, err));
+    *is_steady = c.is_steady;
     return check_copies(&c, err);
 }
 
-ft_status plan_measure(const ft_plan *p, const ft_seating *shares, ft_arena *arena,
-                       const ft_derived *out, ft_error *err)
+ft_status proof_measure(const ft_plan *p, const ft_seating *shares, bool *is_steady,
+                        ft_arena *arena, const ft_derived *out, ft_error *err)
 {
     checker c;
     FT_TRY(pass(&c, p, shares, NULL, arena, err));
+    *is_steady = c.is_steady;
     return derive(&c, arena, out, err);
 }

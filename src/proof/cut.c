@@ -1,9 +1,9 @@
-/* plan/cut.c - a short leg from a long one: its actions without those of later batches.
+/* proof/cut.c - a short leg from a long one: its actions without those of later batches.
  *
  * Nothing that stays waits for anything that goes: edges join actions with the same number, so what
  * is missing leaves slots free only. In the middle of a long leg repetitions of the body stay what
  * they are; a leg that is short enough is written out and folded anew. */
-#include "plan/internal.h"
+#include "proof/internal.h"
 
 #include <string.h>
 
@@ -103,20 +103,20 @@ static bool copy_head(ft_plan *to, const ft_plan *from)
     *to = *from;
     to->arena = arena;
     int n = from->n_stages, seats = from->replica_first[n];
-    to->device = plan_copy(arena, from->device, n, sizeof(int));
-    to->replica_first = plan_copy(arena, from->replica_first, n + 1, sizeof(int));
-    to->replica_device = plan_copy(arena, from->replica_device, seats, sizeof(int));
-    to->replica_rule = plan_copy(arena, from->replica_rule, n, 1);
-    to->reduce_bytes = plan_copy(arena, from->reduce_bytes, n, sizeof(int64_t));
+    to->device = ft_arena_copy(arena, from->device, n, sizeof(int));
+    to->replica_first = ft_arena_copy(arena, from->replica_first, n + 1, sizeof(int));
+    to->replica_device = ft_arena_copy(arena, from->replica_device, seats, sizeof(int));
+    to->replica_rule = ft_arena_copy(arena, from->replica_rule, n, 1);
+    to->reduce_bytes = ft_arena_copy(arena, from->reduce_bytes, n, sizeof(int64_t));
     to->stage_line = to->edge_line = NULL;
-    to->by_policy = plan_copy(arena, from->by_policy, from->n_devices, sizeof(bool));
-    to->recompute = plan_copy(arena, from->recompute, n, sizeof(bool));
-    to->joint = plan_copy(arena, from->joint, n, sizeof(int));
-    to->edges = plan_copy(arena, from->edges, from->n_edges, sizeof(ft_edge));
+    to->by_policy = ft_arena_copy(arena, from->by_policy, from->n_devices, sizeof(bool));
+    to->recompute = ft_arena_copy(arena, from->recompute, n, sizeof(bool));
+    to->joint = ft_arena_copy(arena, from->joint, n, sizeof(int));
+    to->edges = ft_arena_copy(arena, from->edges, from->n_edges, sizeof(ft_edge));
     if (from->n_nodes)
-        to->node_stage = plan_copy(arena, from->node_stage, from->n_nodes, sizeof(int));
+        to->node_stage = ft_arena_copy(arena, from->node_stage, from->n_nodes, sizeof(int));
     if (from->memory)
-        to->memory = plan_copy(arena, from->memory, from->n_devices, sizeof *from->memory);
+        to->memory = ft_arena_copy(arena, from->memory, from->n_devices, sizeof *from->memory);
     return to->device && to->replica_first && to->replica_device && to->replica_rule &&
            to->reduce_bytes && to->by_policy && to->recompute && to->joint && to->edges &&
            (to->node_stage || !from->n_nodes) && (to->memory || !from->memory);

@@ -1,5 +1,6 @@
-/* test/test_plan_cut.c - a short leg is a long one without its later actions. */
+/* test/test_proof_cut.c - a short leg is a long one without its later actions. */
 #include "check.h"
+#include "proof/proof.h"
 #include "schedule_cases.h"
 
 #include "base/alloc.h"
