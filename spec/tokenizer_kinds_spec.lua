@@ -86,7 +86,8 @@ describe("WordPiece", function()
    it("refuses vocabularies without [UNK], and bytes that are no text", function()
       local problem = files.failure(wordpiece, { vocab = "a\nb\n", name = "d/vocab.txt" })
       assert.equal("malformed data", problem.status)
-      assert.equal("d/vocab.txt: holds no piece [UNK]", problem.message)
+      assert.equal("d/vocab.txt: holds no piece [UNK], expected one for what is unknown",
+         problem.message)
       assert.equal("vocab.txt: not UTF-8: byte 0xff at position 2",
          files.failure(wordpiece, { vocab = "a\n\255" }).message)
       assert.equal("vocab.txt:2: NUL byte",
@@ -347,5 +348,64 @@ describe("a checkpoint's tokenizer", function()
             assert.matches("^/tmp/.*/added_tokens.json:1:1: ",
                files.failure(ckpt.tokenizer, ckpt).message)
          end)
+   end)
+
+   -- Each as transformers 5.24 has it.
+   it("follows tokenizer_config.json where tokenizer.json says something else", function()
+      local CAFE, PLAIN, HAN = #WORDS, #WORDS + 1, 14
+      local vocab = {}
+      for i, word in ipairs(WORDS) do vocab[word] = i - 1 end
+      vocab["caf\195\169"], vocab.cafe = CAFE, PLAIN
+      local uncased = core.json.encode {
+         normalizer = { type = "BertNormalizer", lowercase = true, strip_accents = true },
+         pre_tokenizer = { type = "BertPreTokenizer" },
+         model = { type = "WordPiece", vocab = vocab },
+      }
+      local function encoded(model_type, json, settings, text)
+         local ids
+         with(model_type, { ["tokenizer.json"] = json, ["tokenizer_config.json"] = settings },
+            function(ckpt) ids = ckpt:tokenizer():encode(text) end)
+         return ids
+      end
+      local text = "Hello caf\195\169 \228\184\173e"
+      assert.same({ HELLO, PLAIN, HAN, 12 }, encoded("bert", uncased, "{}", text))
+      assert.same({ 15, PLAIN, HAN, 12 },
+         encoded("bert", uncased, '{"do_lower_case": false}', text))
+      assert.same({ HELLO, CAFE, HAN, 12 },
+         encoded("bert", uncased, '{"strip_accents": false}', text))
+      assert.same({ HELLO, PLAIN, HAN, 13 },
+         encoded("bert", uncased, '{"tokenize_chinese_chars": false}', text))
+      assert.same({ HELLO, PLAIN, HAN, 12 }, encoded("bert", uncased,
+         '{"do_lower_case": false, "tokenizer_class": "PreTrainedTokenizerFast"}', text))
+      local bpe = bpe_json().bytes
+      assert.same({ 259 }, encoded("gpt2", bpe, '{"add_prefix_space": null}', "hello"))
+      assert.same({ 260 }, encoded("gpt2", bpe, '{"add_prefix_space": true}', "hello"))
+      assert.same({ 259 }, encoded("gpt2", bpe,
+         '{"add_prefix_space": true, "tokenizer_class": "TokenizersBackend"}', "hello"))
+   end)
+
+   it("has the tokens that tokenizer_config.json names", function()
+      with("bert", { ["vocab.txt"] = table.concat(WORDS, "\n"), ["tokenizer_config.json"] = [[{
+         "added_tokens_decoder": {
+            "18": { "content": "covid", "normalized": true },
+            "19": { "content": "<e>", "lstrip": true, "rstrip": true, "special": true } },
+         "cls_token": "<e>", "add_bos_token": false, "model_max_length": 1000000000000000019 }]]
+      }, function(ckpt)
+         local tokenizer = ckpt:tokenizer()
+         assert.same({ HELLO, 18, 19, HELLO }, tokenizer:encode("helloCovid <e> hello"))
+         assert.same({ 20, 19, SEP },
+            { tokenizer:size(), tokenizer:special("cls"), tokenizer:special("sep") })
+      end)
+      local renamed = table.concat(WORDS, "\n"):gsub("%[UNK%]", "<unk>")
+      local asked = '{"unk_token": {"content": "<unk>"}}'
+      for _, name in ipairs { "tokenizer_config.json", "special_tokens_map.json" } do
+         with("bert", { ["vocab.txt"] = renamed, [name] = asked }, function(ckpt)
+            assert.same({ HELLO, UNK }, ckpt:tokenizer():encode("hello zzz"))
+         end)
+      end
+      with("bert", { ["vocab.txt"] = renamed }, function(ckpt)
+         assert.matches("vocab.txt: holds no piece %[UNK%], expected one for what is unknown$",
+            files.failure(ckpt.tokenizer, ckpt).message)
+      end)
    end)
 end)

@@ -147,15 +147,15 @@ static ft_status try_kind(int kind, ft_error *err)
     ft_tokenizer *tokenizer;
     if (kind == 0)
         FT_TRY(ft_tokenizer_load_wordpiece(&tokenizer, vocab_txt, sizeof vocab_txt - 1, "own",
-                                           &uncased, err));
+                                           &uncased, NULL, err));
     else if (kind == 1)
         FT_TRY(ft_tokenizer_load_byte_bpe(&tokenizer, SLICE(vocab_json), SLICE(merges_txt), true,
                                           "own", err));
     else if (kind == 6)
-        FT_TRY(ft_tokenizer_load_bytes(&tokenizer, 3, true, err));
+        FT_TRY(ft_tokenizer_load_bytes(&tokenizer, 3, err));
     else
-        FT_TRY(ft_tokenizer_load_json(&tokenizer, json[kind - 2].bytes, json[kind - 2].size, "own",
-                                      err));
+        FT_TRY(ft_tokenizer_load_json(&tokenizer, json[kind - 2].bytes, json[kind - 2].size, NULL,
+                                      "own", err));
     ft_status status = use(tokenizer, texts[kind], err);
     ft_tokenizer_free(tokenizer);
     return status;

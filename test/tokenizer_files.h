@@ -11,6 +11,12 @@ static const char vocab_txt[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nrun\
 static const char added_json[] = "{\"<new>\":14,\"covid\":15,\"UP\":16}";
 static const char map_json[] = "{\"sep_token\":\"<new>\",\"mask_token\":{\"content\":\"[MASK]\","
                                "\"lstrip\":true},\"additional_special_tokens\":[\"world\"]}";
+static const char settings_json[] =
+    "{\"added_tokens_decoder\":{\"4\":{\"content\":\"[MASK]\",\"lstrip\":true,\"special\":true},"
+    "\"14\":{\"content\":\"<new>\",\"rstrip\":true,\"special\":true},"
+    "\"15\":{\"content\":\"covid\",\"normalized\":true},\"16\":{\"content\":\"UP\"}},"
+    "\"sep_token\":\"<new>\",\"mask_token\":\"[MASK]\",\"add_bos_token\":true,\"bos_token\":null,"
+    "\"additional_special_tokens\":[\"world\"]}";
 
 /* Letters a to d, a space, what they make; other bytes have no piece. */
 static const char vocab_json[] = "{\"a\":0,\"b\":1,\"c\":2,\"d\":3,\"\\u0120\":4,\"ab\":5,\"cd\":6,"

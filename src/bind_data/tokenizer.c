@@ -46,16 +46,24 @@ static ft_basic_options check_basic(lua_State *L)
                               .split_han = script_opt_bool(L, 1, "split_han", true)};
 }
 
+/* A flag of the first table: 0 or 1, -1 when it is absent. */
+static int said(lua_State *L, const char *key)
+{
+    bool preset_true = script_opt_bool(L, 1, key, true);
+    return preset_true == script_opt_bool(L, 1, key, false) ? preset_true : -1;
+}
+
 /*** A WordPiece tokenizer, as BERT has it.
  * @function data.wordpiece
  * @tparam table options `vocab` (the bytes of vocab.txt); `name` of the file ("vocab.txt"); `lower`
- *   (true); `strip_accents` (as lower); `split_han` (true): each Chinese character is a word
+ *   (true); `strip_accents` (as lower); `split_han` (true): each Chinese character is a word;
+ *   `unknown` ("[UNK]"): the piece that unknown words become
  * @treturn tokenizer
  * @raise malformed data */
 static int data_wordpiece(lua_State *L)
 {
-    static const char *const names[] = {"vocab",         "name",      "lower",
-                                        "strip_accents", "split_han", NULL};
+    static const char *const names[] = {"vocab",     "name",    "lower", "strip_accents",
+                                        "split_han", "unknown", NULL};
     ft_error err;
     script_options(L, 1, names);
     ft_slice vocab = check_bytes(L, "vocab");
@@ -63,7 +71,7 @@ static int data_wordpiece(lua_State *L)
     ft_basic_options options = check_basic(L);
     void **box = script_box_new(L, TOKENIZER);
     if (ft_tokenizer_load_wordpiece((ft_tokenizer **)box, vocab.bytes, vocab.size, name, &options,
-                                    &err) != FT_OK)
+                                    script_opt_string(L, 1, "unknown", NULL), &err) != FT_OK)
         return script_raise(L, &err);
     return 1;
 }
@@ -90,58 +98,67 @@ static int data_byte_bpe(lua_State *L)
     return 1;
 }
 
-/*** A tokenizer whose ids are bytes, as ByT5 has it: byte + 3, behind <pad>, </s> and <unk>.
+/*** A tokenizer whose ids are bytes, as ByT5 has it: byte + 3, behind <pad>, </s> and <unk>, which
+ * take the blanks around them away.
  * @function data.bytes
- * @tparam table options `extra_ids` (125): sentinels behind the bytes; `strip` (true): the three
- * take the blanks around them away
+ * @tparam table options `extra_ids` (125): sentinels behind the bytes
  * @treturn tokenizer
  * @raise invalid argument */
 static int data_bytes(lua_State *L)
 {
-    static const char *const names[] = {"extra_ids", "strip", NULL};
+    static const char *const names[] = {"extra_ids", NULL};
     ft_error err;
     script_options(L, 1, names);
     int extra_ids = (int)script_opt_int(L, 1, "extra_ids", 125, 0, INT32_MAX);
-    bool strip = script_opt_bool(L, 1, "strip", true);
     void **box = script_box_new(L, TOKENIZER);
-    if (ft_tokenizer_load_bytes((ft_tokenizer **)box, extra_ids, strip, &err) != FT_OK)
+    if (ft_tokenizer_load_bytes((ft_tokenizer **)box, extra_ids, &err) != FT_OK)
         return script_raise(L, &err);
     return 1;
 }
 
 /*** A unigram, WordPiece or byte-level BPE tokenizer, from tokenizer.json.
  * @function data.tokenizer_json
- * @tparam table options `bytes` of the file; its `name` ("tokenizer.json")
+ * @tparam table options `bytes` of the file; its `name` ("tokenizer.json"); `lower`,
+ *   `strip_accents` and `split_han` of WordPiece and `prefix_space` of BPE, each as the file has it
+ *   where it is absent
  * @treturn tokenizer
  * @raise malformed data; unsupported: a part that is not executed */
 static int data_tokenizer_json(lua_State *L)
 {
-    static const char *const names[] = {"bytes", "name", NULL};
+    static const char *const names[] = {"bytes",     "name",         "lower", "strip_accents",
+                                        "split_han", "prefix_space", NULL};
     ft_error err;
     script_options(L, 1, names);
     ft_slice bytes = check_bytes(L, "bytes");
     const char *name = script_opt_string(L, 1, "name", "tokenizer.json");
+    ft_json_settings settings = {.lower = said(L, "lower"),
+                                 .strip_accents = said(L, "strip_accents"),
+                                 .split_han = said(L, "split_han"),
+                                 .prefix_space = said(L, "prefix_space")};
     void **box = script_box_new(L, TOKENIZER);
-    if (ft_tokenizer_load_json((ft_tokenizer **)box, bytes.bytes, bytes.size, name, &err) != FT_OK)
+    if (ft_tokenizer_load_json((ft_tokenizer **)box, bytes.bytes, bytes.size, &settings, name,
+                               &err) != FT_OK)
         return script_raise(L, &err);
     return 1;
 }
 
 /*** Adds the tokens of files beside the vocabulary, before the tokenizer is used.
  * @function tokenizer:add_files
- * @tparam table options `added` and `map` (the bytes of added_tokens.json and
- *   special_tokens_map.json, both optional); `name` of their directory (".")
+ * @tparam table options `settings`, `added` and `map` (the bytes of tokenizer_config.json,
+ *   added_tokens.json and special_tokens_map.json, each optional); `name` of their directory (".")
  * @treturn tokenizer itself
  * @raise malformed data */
 static int tokenizer_add_files(lua_State *L)
 {
-    static const char *const names[] = {"added", "map", "name", NULL};
+    static const char *const names[] = {"settings", "added", "map", "name", NULL};
     ft_error err;
     ft_tokenizer *tokenizer = script_check_tokenizer(L, 1);
     script_options(L, 2, names);
-    ft_slice added = opt_bytes(L, 2, "added"), map = opt_bytes(L, 2, "map");
+    ft_token_files files = {.settings = opt_bytes(L, 2, "settings"),
+                            .added = opt_bytes(L, 2, "added"),
+                            .map = opt_bytes(L, 2, "map")};
     const char *name = script_opt_string(L, 2, "name", ".");
-    if (ft_tokenizer_add_files(tokenizer, added, map, name, &err) != FT_OK)
+    if (ft_tokenizer_add_files(tokenizer, &files, name, &err) != FT_OK)
         return script_raise(L, &err);
     lua_settop(L, 1);
     return 1;

@@ -92,14 +92,13 @@ const ft_tokenizer_kind_row ft_kind_bytes = {
     .free = bytes_free,
 };
 
-static ft_status add_specials(ft_specials *specials, int extra_ids, bool strip, ft_error *err)
+static ft_status add_specials(ft_specials *specials, int extra_ids, ft_error *err)
 {
-    int blanks = strip ? FT_SPECIAL_STRIP_LEFT | FT_SPECIAL_STRIP_RIGHT : 0;
+    const int flags = FT_SPECIAL_HIDDEN | FT_SPECIAL_STRIP_LEFT | FT_SPECIAL_STRIP_RIGHT;
     char text[SENTINEL_BYTES];
     for (int id = 0; id < N_SPECIAL; id++) {
         const char *name = special_names[id].texts[0];
-        FT_TRY(ft_specials_add(specials, name, (int64_t)strlen(name), id,
-                               FT_SPECIAL_HIDDEN | blanks, err));
+        FT_TRY(ft_specials_add(specials, name, (int64_t)strlen(name), id, flags, err));
     }
     for (int i = 0; i < extra_ids; i++) {
         int n = snprintf(text, sizeof text, "<extra_id_%d>", i);
@@ -108,7 +107,7 @@ static ft_status add_specials(ft_specials *specials, int extra_ids, bool strip, 
     return FT_OK;
 }
 
-ft_status ft_tokenizer_load_bytes(ft_tokenizer **out, int extra_ids, bool strip, ft_error *err)
+ft_status ft_tokenizer_load_bytes(ft_tokenizer **out, int extra_ids, ft_error *err)
 {
     ft_specials specials = {0};
     *out = NULL;
@@ -116,7 +115,7 @@ ft_status ft_tokenizer_load_bytes(ft_tokenizer **out, int extra_ids, bool strip,
         return ft_fail(err, FT_INVALID, "tokenizer: %d extra ids, expected 0 to %d", extra_ids,
                        MAX_EXTRA_IDS);
     bytes_model *model = ft_alloc(sizeof *model);
-    ft_status status = model ? add_specials(&specials, extra_ids, strip, err)
+    ft_status status = model ? add_specials(&specials, extra_ids, err)
                              : ft_fail(err, FT_NOMEM, "tokenizer: no memory");
     for (int i = 0; model && i < N_BYTES; i++) {
         char *piece = model->pieces[i];

@@ -56,6 +56,7 @@ enum {
     FT_SPECIAL_WORD = 8,        /* only where no letter, mark, number or connector is next to it */
     FT_SPECIAL_CASELESS = 16,   /* ASCII letters match whatever their case */
     FT_SPECIAL_NORMALIZED = 32, /* matched behind the others, in text as the kind normalizes it */
+    FT_SPECIAL_AS_BEFORE = 64,  /* blanks and words as they were: ft_tokenizer_set_special */
 };
 
 enum { FT_SPECIAL_LONGEST = 255 };
@@ -132,9 +133,12 @@ extern const ft_tokenizer_kind_row ft_kind_unigram, ft_kind_unigram_json, ft_kin
 /* Puts a tokenizer together. Takes over model and specials, also when it fails. */
 ft_status ft_tokenizer_new(ft_tokenizer **out, const ft_tokenizer_kind_row *kind, void *model,
                            ft_specials *specials, ft_error *err);
-/* A text with an id of its own, that of an equal piece or one past all pieces. */
-ft_status ft_tokenizer_add_text(ft_tokenizer *tokenizer, ft_slice text, int32_t id, ft_error *err);
-/* Makes a text special that has an id, whatever it was before; one that has none is passed over.
+/* A text with an id of its own, that of an equal piece or one past all pieces; `flags` as of
+ * ft_specials_add. One that has that id already keeps its flags. */
+ft_status ft_tokenizer_add_text(ft_tokenizer *tokenizer, ft_slice text, int32_t id, int flags,
+                                ft_error *err);
+/* Makes a text special that has an id, whatever it was before, in letters as they are; one that has
+ * none is passed over.
  * `role` is what ft_tokenizer_special finds it by from now on, if that is a name that it knows. */
 ft_status ft_tokenizer_set_special(ft_tokenizer *tokenizer, ft_slice text, int flags,
                                    const char *role, ft_error *err);

@@ -120,16 +120,15 @@ static int32_t find_text(const ft_tokenizer *tokenizer, ft_slice text)
     return id != FT_NO_ID ? id : tokenizer->kind->find(tokenizer->model, text.bytes, text.size);
 }
 
-ft_status ft_tokenizer_add_text(ft_tokenizer *tokenizer, ft_slice text, int32_t id, ft_error *err)
+ft_status ft_tokenizer_add_text(ft_tokenizer *tokenizer, ft_slice text, int32_t id, int flags,
+                                ft_error *err)
 {
-    const ft_basic_options *basic = ft_tokenizer_basic(tokenizer);
     int32_t known = find_text(tokenizer, text);
     if (known != id && id < tokenizer->kind->size(tokenizer->model))
         return ft_fail(err, FT_FORMAT, "added token '%.64s' has id %d, which is that of '%.64s'",
                        text.bytes, (int)id, ft_tokenizer_piece(tokenizer, id));
     if (ft_specials_get(&tokenizer->specials, id).text && known == id) return FT_OK;
-    FT_TRY(ft_specials_add(&tokenizer->specials, text.bytes, text.size, id,
-                           basic && basic->lower ? FT_SPECIAL_CASELESS : 0, err));
+    FT_TRY(ft_specials_add(&tokenizer->specials, text.bytes, text.size, id, flags, err));
     if (id >= tokenizer->size) tokenizer->size = id + 1;
     return FT_OK;
 }
@@ -141,9 +140,13 @@ ft_status ft_tokenizer_set_special(ft_tokenizer *tokenizer, ft_slice text, int f
     int number = find_role(role);
     if (id == FT_NO_ID) return FT_OK;
     if (number < N_ROLES) tokenizer->by_role[number] = id;
+    int before = 0;
     if (!ft_specials_get(&tokenizer->specials, id).text)
-        return ft_specials_add(&tokenizer->specials, text.bytes, text.size, id, flags, err);
-    tokenizer->specials.flags[id] = (unsigned char)flags;
+        FT_TRY(ft_specials_add(&tokenizer->specials, text.bytes, text.size, id, 0, err));
+    else if (flags & FT_SPECIAL_AS_BEFORE)
+        before = tokenizer->specials.flags[id] & ~FT_SPECIAL_CASELESS;
+    tokenizer->specials.flags[id] =
+        (unsigned char)(before | FT_SPECIAL_HIDDEN | (flags & ~FT_SPECIAL_AS_BEFORE));
     return FT_OK;
 }
 

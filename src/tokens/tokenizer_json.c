@@ -15,6 +15,7 @@
 typedef struct reader {
     const char *name;
     const json_t *root, *model;
+    ft_json_settings settings; /* of tokenizer.json */
     ft_vocabulary vocabulary;
     ft_merges merges;
     ft_specials specials;
@@ -54,6 +55,12 @@ static bool flag_of(const json_t *part, const char *key, bool preset)
 {
     const json_t *value = json_object_get(part, key);
     return json_is_boolean(value) ? json_is_true(value) : preset;
+}
+
+/* What settings say, else the flag of a part. */
+static bool setting_of(int said, const json_t *part, const char *key, bool preset)
+{
+    return said < 0 ? flag_of(part, key, preset) : said != 0;
 }
 
 static ft_status read_id(const reader *r, const json_t *value, const char *piece, int32_t *id,
@@ -241,11 +248,14 @@ static ft_status json_wordpiece(reader *r, void **model, ft_error *err)
         return unsupported(r, "BertNormalizer with clean_text", "false", err);
     if (strcmp(type_of(cutter), "BertPreTokenizer") != 0)
         return unsupported(r, "pre_tokenizer", type_of(cutter), err);
-    bool lower = flag_of(normalizer, "lowercase", true);
+    const ft_json_settings *said = &r->settings;
+    bool lower = setting_of(said->lower, normalizer, "lowercase", true);
     ft_wordpiece_options options = {
         .basic = {.lower = lower,
-                  .strip_accents = flag_of(normalizer, "strip_accents", lower),
-                  .split_han = flag_of(normalizer, "handle_chinese_chars", true)},
+                  .strip_accents =
+                      setting_of(said->strip_accents, normalizer, "strip_accents", lower),
+                  .split_han =
+                      setting_of(said->split_han, normalizer, "handle_chinese_chars", true)},
         .unknown = json_string_value(json_object_get(r->model, "unk_token")),
         .prefix = json_string_value(json_object_get(r->model, "continuing_subword_prefix")),
         .longest_word = json_is_integer(longest) ? (int64_t)json_integer_value(longest)
@@ -287,8 +297,8 @@ static ft_status json_byte_bpe(reader *r, void **model, ft_error *err)
     FT_TRY(read_merge_list(r, json_object_get(r->model, "merges"), err));
     FT_TRY(read_added(r, err));
     FT_TRY(ft_vocabulary_check(&r->vocabulary, r->name, err));
-    return ft_byte_bpe_new(model, &r->vocabulary, &r->merges,
-                           flag_of(cutter, "add_prefix_space", true), err);
+    bool prefix_space = setting_of(r->settings.prefix_space, cutter, "add_prefix_space", true);
+    return ft_byte_bpe_new(model, &r->vocabulary, &r->merges, prefix_space, err);
 }
 
 /* -- tokenizer.json: unigram ------------------------------------------------------------------ */
@@ -350,9 +360,10 @@ static ft_status load_root(ft_tokenizer **out, reader *r, ft_error *err)
 }
 
 ft_status ft_tokenizer_load_json(ft_tokenizer **out, const char *json, int64_t size,
-                                 const char *name, ft_error *err)
+                                 const ft_json_settings *settings, const char *name, ft_error *err)
 {
-    reader r = {.name = name};
+    static const ft_json_settings nothing_said = {-1, -1, -1, -1};
+    reader r = {.name = name, .settings = settings ? *settings : nothing_said};
     json_t *root = NULL;
     *out = NULL;
     FT_TRY(ft_json_parse(&root, json, size, name, err));

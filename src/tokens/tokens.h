@@ -32,26 +32,37 @@ ft_status ft_tokenizer_open(ft_tokenizer **out, const char *path, int extra_ids,
 ft_status ft_tokenizer_load(ft_tokenizer **out, const void *bytes, int64_t size, int extra_ids,
                             ft_error *err);
 /* WordPiece from vocab.txt: a piece a line, numbered from 0; of equal lines the last one counts.
- * FT_FORMAT when it holds no [UNK]. */
+ * unknown: the piece that unknown words become, NULL for [UNK]; FT_FORMAT when there is none. */
 ft_status ft_tokenizer_load_wordpiece(ft_tokenizer **out, const char *vocab, int64_t size,
                                       const char *name, const ft_basic_options *options,
-                                      ft_error *err);
+                                      const char *unknown, ft_error *err);
 /* Byte-level BPE from vocab.json and merges.txt. prefix_space: a space is put before text that does
  * not begin with one (GPT-2 itself does not). FT_FORMAT names the line that is wrong. */
 ft_status ft_tokenizer_load_byte_bpe(ft_tokenizer **out, ft_slice vocab, ft_slice merges,
                                      bool prefix_space, const char *name, ft_error *err);
 /* Bytes, from id 3 on, behind <pad>, </s> and <unk>; then `extra_ids` sentinels <extra_id_0> ...
- * upwards. strip: the three take the blanks around them away. */
-ft_status ft_tokenizer_load_bytes(ft_tokenizer **out, int extra_ids, bool strip, ft_error *err);
+ * upwards. The three take the blanks around them away. */
+ft_status ft_tokenizer_load_bytes(ft_tokenizer **out, int extra_ids, ft_error *err);
+/* What stands beside a tokenizer.json and goes before what that says: 0 or 1, -1 where nothing is
+ * said. The first three are those of ft_basic_options, for WordPiece; the last is for BPE. */
+typedef struct ft_json_settings {
+    int lower, strip_accents, split_han, prefix_space;
+} ft_json_settings;
+
 /* Any of the first three from tokenizer.json, whose post-processor, if it is a template, says what
- * ft_tokenizer_encode_pair puts around texts. FT_UNSUPPORTED names the part that has another rule.
- */
+ * ft_tokenizer_encode_pair puts around texts. settings NULL: the file alone counts. FT_UNSUPPORTED
+ * names the part that has another rule. */
 ft_status ft_tokenizer_load_json(ft_tokenizer **out, const char *json, int64_t size,
-                                 const char *name, ft_error *err);
-/* Adds what old checkpoints keep in files beside these: added_tokens.json and
- * special_tokens_map.json of a directory; bytes NULL: it has none. Before the tokenizer is used;
- * after a failure it is for ft_tokenizer_free. FT_FORMAT names the file and the token. */
-ft_status ft_tokenizer_add_files(ft_tokenizer *tokenizer, ft_slice added, ft_slice map,
+                                 const ft_json_settings *settings, const char *name, ft_error *err);
+/* What a directory has beside a vocabulary: tokenizer_config.json, added_tokens.json and
+ * special_tokens_map.json; bytes NULL: not that one. */
+typedef struct ft_token_files {
+    ft_slice settings, added, map;
+} ft_token_files;
+
+/* Adds the tokens that these files name. Before the tokenizer is used; after a failure it is for
+ * ft_tokenizer_free. FT_FORMAT names the file and the token. */
+ft_status ft_tokenizer_add_files(ft_tokenizer *tokenizer, const ft_token_files *files,
                                  const char *dir, ft_error *err);
 /* NULL is accepted. */
 void ft_tokenizer_free(ft_tokenizer *tokenizer);

@@ -165,7 +165,9 @@ ft_status ft_wordpiece_new(void **out, ft_vocabulary *vocabulary,
         ft_free(w);
         ft_vocabulary_fini(vocabulary);
         if (unknown == FT_NO_ID)
-            return ft_fail(err, FT_FORMAT, "%s: holds no piece %.64s", name, options->unknown);
+            return ft_fail(err, FT_FORMAT,
+                           "%s: holds no piece %.64s, expected one for what is unknown", name,
+                           options->unknown);
         return ft_fail(err, FT_NOMEM, "tokenizer: no memory");
     }
     *w = (wordpiece){
@@ -203,7 +205,7 @@ static ft_status read_lines(ft_vocabulary *vocabulary, const char *text, int64_t
 
 ft_status ft_tokenizer_load_wordpiece(ft_tokenizer **out, const char *vocab, int64_t size,
                                       const char *name, const ft_basic_options *options,
-                                      ft_error *err)
+                                      const char *unknown, ft_error *err)
 {
     ft_vocabulary vocabulary = {0};
     ft_specials specials = {0};
@@ -216,9 +218,10 @@ ft_status ft_tokenizer_load_wordpiece(ft_tokenizer **out, const char *vocab, int
                        (unsigned char)vocab[bad], (long long)bad);
     FT_GO(read_lines(&vocabulary, vocab, size, name, err));
     FT_GO(ft_specials_add_names(&specials, special_names, &vocabulary, err));
-    FT_GO(ft_wordpiece_new(
-        &model, &vocabulary,
-        &(ft_wordpiece_options){*options, "[UNK]", "##", FT_WORDPIECE_LONGEST_WORD}, name, err));
+    FT_GO(ft_wordpiece_new(&model, &vocabulary,
+                           &(ft_wordpiece_options){*options, unknown ? unknown : "[UNK]", "##",
+                                                   FT_WORDPIECE_LONGEST_WORD},
+                           name, err));
     return ft_tokenizer_new(out, &ft_kind_wordpiece, model, &specials, err);
 done:
     ft_vocabulary_fini(&vocabulary);

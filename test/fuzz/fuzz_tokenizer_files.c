@@ -1,7 +1,7 @@
 /* test/fuzz/fuzz_tokenizer_files.c - the first byte chooses what the others are: vocab.txt (v),
  * vocab.json (j), merges.txt (m), tokenizer.json (t), added_tokens.json (a),
- * special_tokens_map.json (s), or text for WordPiece (w), for BPE (b), for bytes (y), for
- * tokenizer.json's kinds (x). What loads then meets a text. */
+ * special_tokens_map.json (s), tokenizer_config.json (c), or text for WordPiece (w), for BPE (b),
+ * for bytes (y), for tokenizer.json's kinds (x). What loads then meets a text. */
 #include <string.h>
 
 #include "../tokenizer_files.h"
@@ -45,11 +45,13 @@ static void use_with(ft_slice file, char form, ft_slice text)
     ft_tokenizer *tokenizer;
     ft_error err;
     ft_slice vocab = SLICE(vocab_txt), added = SLICE(added_json), none = {0};
-    if (ft_tokenizer_load_wordpiece(&tokenizer, vocab.bytes, vocab.size, "own", &uncased, &err) !=
-        FT_OK)
+    if (ft_tokenizer_load_wordpiece(&tokenizer, vocab.bytes, vocab.size, "own", &uncased, NULL,
+                                    &err) != FT_OK)
         __builtin_trap();
-    ft_status status = ft_tokenizer_add_files(tokenizer, form == 'a' ? file : added,
-                                              form == 's' ? file : none, "own", &err);
+    ft_token_files files = {.settings = form == 'c' ? file : none,
+                            .added = form == 'a' ? file : added,
+                            .map = form == 's' ? file : none};
+    ft_status status = ft_tokenizer_add_files(tokenizer, &files, "own", &err);
     if (status == FT_OK)
         use(tokenizer, text);
     else
@@ -70,20 +72,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ft_tokenizer *tokenizer = NULL;
     ft_error err;
     if ((form == 'v' || form == 'w') &&
-        ft_tokenizer_load_wordpiece(&tokenizer, vocab.bytes, vocab.size, "own", &uncased, &err) ==
-            FT_OK)
+        ft_tokenizer_load_wordpiece(&tokenizer, vocab.bytes, vocab.size, "own", &uncased, NULL,
+                                    &err) == FT_OK)
         use(tokenizer, text);
-    if (form == 'a' || form == 's') use_with(rest, form, text);
+    if (form == 'a' || form == 's' || form == 'c') use_with(rest, form, text);
     if ((form == 'j' || form == 'm' || form == 'b') &&
         ft_tokenizer_load_byte_bpe(&tokenizer, ids, merges, form == 'b', "own", &err) == FT_OK)
         use(tokenizer, text);
     if (form == 't' &&
-        ft_tokenizer_load_json(&tokenizer, rest.bytes, rest.size, "own", &err) == FT_OK)
+        ft_tokenizer_load_json(&tokenizer, rest.bytes, rest.size, NULL, "own", &err) == FT_OK)
         use(tokenizer, text);
-    if (form == 'y' && ft_tokenizer_load_bytes(&tokenizer, 2, true, &err) == FT_OK)
-        use(tokenizer, text);
+    if (form == 'y' && ft_tokenizer_load_bytes(&tokenizer, 2, &err) == FT_OK) use(tokenizer, text);
     for (int i = 0; form == 'x' && i < 4; i++)
-        if (ft_tokenizer_load_json(&tokenizer, json[i].bytes, json[i].size, "own", &err) == FT_OK)
+        if (ft_tokenizer_load_json(&tokenizer, json[i].bytes, json[i].size, NULL, "own", &err) ==
+            FT_OK)
             use(tokenizer, text);
     return 0;
 }

@@ -1,5 +1,6 @@
 --- The tokenizer of a checkpoint, from the files that are there.
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 
 local M = {}
@@ -7,12 +8,18 @@ local M = {}
 -- Digits of an integer that may be past 2^53. These files tell of endless inputs by such.
 local MANY_DIGITS = "%f[%w%.]" .. ("%d"):rep(16) .. "+%f[^%w%.]"
 
---- What tokenizer_config.json says, every key; integers of many digits are read as reals.
-local function settings_of(ckpt)
+--- The text of tokenizer_config.json, nil without; integers of many digits are reals.
+local function settings_text(ckpt)
    local text = ckpt:file("tokenizer_config.json")
+   return text and (text:gsub(MANY_DIGITS, "%0.0"))
+end
+
+--- What tokenizer_config.json says, every key.
+local function settings_of(ckpt)
+   local text = settings_text(ckpt)
    if not text then return {} end
    local path = ckpt.path .. "/tokenizer_config.json"
-   local settings = core.json.decode((text:gsub(MANY_DIGITS, "%0.0")), path)
+   local settings = core.json.decode(text, path)
    if type(settings) ~= "table" or getmetatable(settings) == core.json.array_meta then
       core.fail("malformed data", path .. ": expected a JSON object")
    end
@@ -33,8 +40,8 @@ end
 --- A tokenizer with the tokens that are named in files beside its own. (tokenizer.json has them.)
 local function with_others(ckpt, tokenizer)
    return tokenizer:add_files {
-      added = ckpt:file("added_tokens.json"), map = ckpt:file("special_tokens_map.json"),
-      name = ckpt.path,
+      settings = settings_text(ckpt), added = ckpt:file("added_tokens.json"),
+      map = ckpt:file("special_tokens_map.json"), name = ckpt.path,
    }
 end
 
@@ -46,35 +53,58 @@ local function open_spiece(extra, ckpt, settings)
    })
 end
 
---- Bytes. What ends a text takes the blanks around it away, unless the files say more about it than
--- its name.
 local function open_bytes(ckpt, settings)
-   local ending = typed(settings, "eos_token", "table")
-   return core.data.bytes {
+   return with_others(ckpt, core.data.bytes {
       extra_ids = typed(settings, "extra_ids", "number"),
-      strip = not (ending and ending.lstrip == false),
-   }:add_files { added = ckpt:file("added_tokens.json"), name = ckpt.path }
+   })
 end
 
-local function open_json(ckpt)
-   return core.data.tokenizer_json {
-      bytes = ckpt:file("tokenizer.json"), name = ckpt.path .. "/tokenizer.json",
-   }
-end
-
-local function open_wordpiece(ckpt, settings)
-   return with_others(ckpt, core.data.wordpiece {
-      vocab = ckpt:file("vocab.txt"), name = ckpt.path .. "/vocab.txt",
+--- What settings say of how BERT cuts texts.
+local function basic_of(settings)
+   return {
       lower = typed(settings, "do_lower_case", "boolean"),
       strip_accents = typed(settings, "strip_accents", "boolean"),
       split_han = typed(settings, "tokenize_chinese_chars", "boolean"),
-   })
+   }
+end
+
+local function prefix_space_of(settings) return typed(settings, "add_prefix_space", "boolean") end
+
+-- Classes of transformers that take tokenizer.json as it is. All others put what
+-- tokenizer_config.json says in place of what it has.
+local OF_THE_FILE = { PreTrainedTokenizerFast = true, TokenizersBackend = true }
+
+local function open_json(ckpt, settings)
+   local said = {}
+   if not OF_THE_FILE[text_setting(ckpt, settings, "tokenizer_class")] then
+      said = copy(basic_of(settings), { prefix_space = prefix_space_of(settings) })
+   end
+   return core.data.tokenizer_json(copy(said, {
+      bytes = ckpt:file("tokenizer.json"), name = ckpt.path .. "/tokenizer.json",
+   }))
+end
+
+--- The text of a token that the files beside a vocabulary name, nil where none does.
+local function token_of(ckpt, settings, key)
+   local path = ckpt.path .. "/special_tokens_map.json"
+   local map = ckpt:file("special_tokens_map.json")
+   map = map and core.json.decode(map, path)
+   local token = type(map) == "table" and map[key] or settings[key]
+   if type(token) == "table" then token = token.content end
+   return type(token) == "string" and token or nil
+end
+
+local function open_wordpiece(ckpt, settings)
+   return with_others(ckpt, core.data.wordpiece(copy(basic_of(settings), {
+      vocab = ckpt:file("vocab.txt"), name = ckpt.path .. "/vocab.txt",
+      unknown = token_of(ckpt, settings, "unk_token"),
+   })))
 end
 
 local function open_byte_bpe(ckpt, settings)
    return with_others(ckpt, core.data.byte_bpe {
       vocab = ckpt:file("vocab.json"), merges = ckpt:file("merges.txt"), name = ckpt.path,
-      prefix_space = typed(settings, "add_prefix_space", "boolean"),
+      prefix_space = prefix_space_of(settings),
    })
 end
 
