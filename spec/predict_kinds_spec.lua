@@ -19,6 +19,7 @@ tokenizer = {
       for number in text:gmatch("w(%d+)") do ids[#ids + 1] = tonumber(number) end
       return ids
    end,
+   encode_pair = function(_, text) return tokenizer:encode(text) end,
    vector = function(_, text) return core.data.ids(tokenizer:encode(text)) end,
    answer = function(_, spans, context)
       local vocab = { "[UNK]" }
@@ -68,6 +69,16 @@ local GPT2 = {
 
 describe("predictions of a language model", function()
    local function with(body) with_model(GPT2, { batch = 1, source = 8 }, body) end
+
+   it("go on with texts as the tokenizer has them for its model", function()
+      with(function(model)
+         local wanted = predict(model, { { text = "w49 w3 w4" } }, { batch = 1, tokens = 6 })
+         model.opened = setmetatable({
+            encode_pair = function(_, text) return tokenizer:encode("w49 " .. text) end,
+         }, { __index = tokenizer })
+         assert.same(wanted, predict(model, { { text = "w3 w4" } }, { batch = 1, tokens = 6 }))
+      end)
+   end)
 
    it("go on with texts, whatever the others are", function()
       with(function(model)

@@ -384,6 +384,26 @@ describe("a checkpoint's tokenizer", function()
          '{"add_prefix_space": true, "tokenizer_class": "TokenizersBackend"}', "hello"))
    end)
 
+   it("is refused where a setting alone puts tokens around texts", function()
+      local bpe = {
+         ["vocab.json"] = core.json.encode(bpe_vocabulary(EXTRA)),
+         ["merges.txt"] = table.concat(MERGES, "\n"),
+      }
+      for _, key in ipairs { "add_bos_token", "add_eos_token" } do
+         bpe["tokenizer_config.json"] = core.json.encode { [key] = true }
+         with("gpt2", bpe, function(ckpt)
+            local problem = files.failure(ckpt.tokenizer, ckpt)
+            assert.equal("unsupported", problem.status)
+            assert.matches("/tokenizer_config.json: " .. key .. " is supported with tokenizer.json,",
+               problem.message)
+         end)
+         bpe["tokenizer_config.json"] = core.json.encode { [key] = false }
+         with("gpt2", bpe, function(ckpt)
+            assert.same({ 259 }, (ckpt:tokenizer():encode_pair("hello")))
+         end)
+      end
+   end)
+
    it("has the tokens that tokenizer_config.json names", function()
       with("bert", { ["vocab.txt"] = table.concat(WORDS, "\n"), ["tokenizer_config.json"] = [[{
          "added_tokens_decoder": {

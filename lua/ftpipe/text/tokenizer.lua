@@ -101,7 +101,19 @@ local function open_wordpiece(ckpt, settings)
    })))
 end
 
+--- Refuses what a text has around it by a setting alone: that is read from tokenizer.json.
+local function check_bare(ckpt, settings)
+   for _, key in ipairs { "add_bos_token", "add_eos_token" } do
+      if settings[key] == true then
+         core.fail("unsupported", ("%s/tokenizer_config.json: %s is supported with tokenizer.json, "
+            .. "whose post_processor says where the token stands: save the tokenizer as one, or "
+            .. "set it to false"):format(ckpt.path, key))
+      end
+   end
+end
+
 local function open_byte_bpe(ckpt, settings)
+   check_bare(ckpt, settings)
    return with_others(ckpt, core.data.byte_bpe {
       vocab = ckpt:file("vocab.json"), merges = ckpt:file("merges.txt"), name = ckpt.path,
       prefix_space = prefix_space_of(settings),

@@ -172,10 +172,11 @@ local function prompts_of(job)
    return list
 end
 
---- The ids of texts, and the numbers of the texts, the longest first.
+--- The ids of texts, with what the tokenizer puts around a text, and the numbers of the texts, the
+-- longest first.
 local function by_length(tokenizer, prompts)
    local ids, order = {}, {}
-   for i, prompt in ipairs(prompts) do ids[i], order[i] = tokenizer:encode(prompt), i end
+   for i, prompt in ipairs(prompts) do ids[i], order[i] = (tokenizer:encode_pair(prompt)), i end
    table.sort(order, function(a, b) return #ids[a] > #ids[b] or #ids[a] == #ids[b] and a < b end)
    return ids, order
 end
