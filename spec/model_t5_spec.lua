@@ -110,6 +110,9 @@ describe("a T5 configuration", function()
          local graph, found = t5.training(config, { batch = 1, source = 4, target = 4 }), false
          for n = 1, graph:counts().forward do found = found or graph:node(n).op == "scale" end
          assert.equal(scaled, found)
+         assert.is_false(t5.config(raw_config {
+            model_type = "mt5", scale_decoder_outputs = scaled,
+         }).scaled) -- mT5 of transformers has no such key
       end
    end)
 
@@ -133,6 +136,8 @@ describe("a T5 configuration", function()
       refused({ is_gated_act = 1 }, "'is_gated_act' is 1, expected true or false")
       refused({ scale_decoder_outputs = 1 },
          "'scale_decoder_outputs' is 1, expected true or false")
+      refused({ tie_encoder_decoder = true }, "'tie_encoder_decoder' is true, expected an encoder")
+      refused({ pad_token_id = 5 }, "'decoder_start_token_id' is missing, expected .* here 5")
       refused({ d_model = 0 }, "'d_model' is 0, expected a positive integer")
       refused({ d_model = "24" }, "'d_model' is the string '24', expected a positive integer")
       refused({ d_kv = core.json.array {} }, "'d_kv' is a list, expected a positive integer")

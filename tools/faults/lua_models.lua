@@ -1,5 +1,9 @@
 --- Faults in lua/ftpipe; see tools/mutate.lua.
 return {
+   { "lua/ftpipe/model/t5.lua", 'if raw.model_type ~= "t5" then return false end', "",
+      "spec/model_t5", "mT5's logits are scaled where config.json has a key of T5's" },
+   { "lua/ftpipe/model/t5.lua", "   check_form(config, raw)\n", "", "spec/model_t5",
+      "a T5 begins answers with 0, whatever its padding is" },
    { "lua/ftpipe/model/t5.lua", "relative_attention_num_buckets = 32,",
       "relative_attention_num_buckets = 64,", "spec/golden_own spec/model_t5",
       "T5 has more buckets of positions than published" },

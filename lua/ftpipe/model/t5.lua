@@ -107,10 +107,20 @@ local function check_values(config)
    end
 end
 
+local function is_given(value) return value ~= nil and value ~= core.json.null end
+
+--- Refuses what would be computed otherwise than config.json asks.
+local function check_form(config, raw)
+   check.absent(raw, { "tie_encoder_decoder" }, "an encoder and a decoder of their own")
+   if raw.model_type == "t5" and not is_given(raw.decoder_start_token_id)
+      and config.pad_token_id ~= config.decoder_start_token_id then
+      check.refuse("'decoder_start_token_id' is missing, expected the id before the first of an "
+         .. "answer; in most T5s it is pad_token_id, here %d", config.pad_token_id)
+   end
+end
+
 -- What a value of feed_forward_proj stands for, where it is not what the name says.
 local renamed = { ["gated-gelu"] = "gelu_new" }
-
-local function is_given(value) return value ~= nil and value ~= core.json.null end
 
 --- Adds the activation of feed-forward blocks, and whether they are gated: feed_forward_proj says
 -- both, and the keys in which transformers saves what it made of it say it again.
@@ -132,12 +142,10 @@ end
 --- Whether what the decoder gives is scaled before the head: in T5 unless config.json asks for a
 -- head of its own, in mT5 never.
 local function check_scaled(config, raw)
-   local scaled = raw.scale_decoder_outputs
-   if not is_given(scaled) then
-      return raw.model_type == "t5" and config.tie_word_embeddings
-   end
+   if raw.model_type ~= "t5" then return false end
+   if not is_given(raw.scale_decoder_outputs) then return config.tie_word_embeddings end
    check.flags(raw, { "scale_decoder_outputs" })
-   return scaled
+   return raw.scale_decoder_outputs
 end
 
 --- Fills in what config.json leaves out and refuses what is not T5.
@@ -155,6 +163,7 @@ function M.config(raw, untied)
    if not is_given(raw.num_decoder_layers) then config.num_decoder_layers = raw.num_layers end
    check.layers(config, { "num_layers", "num_decoder_layers" })
    check_values(config)
+   check_form(config, raw)
    add_feed_forward(config, raw)
    config.tied = not untied
    if untied == nil then config.tied = config.tie_word_embeddings end
