@@ -122,6 +122,35 @@ static inline bool case_needs_bf16(const ft_op *op, const ft_sample *sample)
     return false;
 }
 
+/* Runs a row's reference on inputs and outputs as they are. */
+static inline ft_status case_judge(const ft_op *op, const twin *in, const twin *out,
+                                   const double *attrs, const ft_rng_key *key, ft_error *err)
+{
+    ft_view ins[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
+    for (int i = 0; i < op->n_in; i++) ins[i] = twin_view(&in[i], true);
+    for (int i = 0; i < op->n_out; i++) outs[i] = twin_view(&out[i], true);
+    ft_call call = {.in = ins, .out = outs, .attrs = attrs, .key = *key};
+    return op->reference(&call, err);
+}
+
+/* The gradient of attention gets what attention gives, y and lse: a mean under its probabilities,
+ * which may be taken from either, is the same then. */
+static inline ft_status case_draw_results(op_case *c, ft_error *err)
+{
+    if (strcmp(c->op->name, "attention_grad") != 0) return FT_OK;
+    const ft_op *op = ft_op_find("attention");
+    const twin in[FT_MAX_IN] = {c->in[1], c->in[2], c->in[3], c->in[6], c->in[7]};
+    const twin out[FT_MAX_OUT] = {c->in[4], c->in[5]};
+    FT_TRY(case_judge(op, in, out, c->sample->attrs, &c->key, err));
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; i < twin_count(&out[k]); i++) {
+            float given = (float)((double *)out[k].judged)[i];
+            ((float *)out[k].fast)[i] = given;
+            ((double *)out[k].judged)[i] = (double)given;
+        }
+    return FT_OK;
+}
+
 /* False when the shape rule refuses the sample. */
 static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sample, ft_error *err)
 {
@@ -139,24 +168,13 @@ static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sampl
         twin_draw(&c->in[i], &rng, sample->id_limit, case_positive(op));
     }
     for (int i = 0; i < op->n_out; i++) c->out[i] = twin_new(&out[i]);
-    return true;
+    return case_draw_results(c, err) == FT_OK;
 }
 
 static inline void case_free(op_case *c)
 {
     for (int i = 0; i < FT_MAX_IN; i++) twin_free(&c->in[i]);
     for (int i = 0; i < FT_MAX_OUT; i++) twin_free(&c->out[i]);
-}
-
-/* Runs the row's reference on inputs and outputs as they are. */
-static inline ft_status case_judge(const ft_op *op, const twin *in, const twin *out,
-                                   const double *attrs, const ft_rng_key *key, ft_error *err)
-{
-    ft_view ins[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
-    for (int i = 0; i < op->n_in; i++) ins[i] = twin_view(&in[i], true);
-    for (int i = 0; i < op->n_out; i++) outs[i] = twin_view(&out[i], true);
-    ft_call call = {.in = ins, .out = outs, .attrs = attrs, .key = *key};
-    return op->reference(&call, err);
 }
 
 #endif

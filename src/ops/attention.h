@@ -98,7 +98,7 @@ typedef struct ft_attention_job {
     const float *q, *k, *v, *table;
     const int32_t *mask;
     float *y, *lse;
-    const float *dy, *y_in, *lse_in;
+    const float *dy, *lse_in;
     float *dq, *dk, *dv;
 } ft_attention_job;
 

@@ -1,10 +1,11 @@
 /* ops/attention_grad_kernel.c - the gradient of attention, in squares of queries and keys.
  *
  * Of a head are packed once: keys and values transposed, for the scores and for dy.v, and the keys
- * as they are, for dq; of a block of queries, q and dy, for dk and dv. Probabilities are computed
- * again from the scores and the saved lse, one square of FT_ATTENTION_ROWS x FT_ATTENTION_KEYS at a
- * time, which all five products find in the cache. dk and dv are summed over the blocks of queries
- * in the workspace, and the bias's gradient by distance in a line. */
+ * as they are, for dq; of a block of queries, q and dy, for dk and dv. The block's scores and dy.v
+ * are those of all keys, as the gradient of a score depends on the whole row; products go by
+ * squares of FT_ATTENTION_ROWS x FT_ATTENTION_KEYS. Probabilities are computed again from the
+ * scores and the saved lse. dk and dv are summed over the blocks of queries in the workspace, and
+ * the bias's gradient by distance in a line. */
 #include "ops/attention.h"
 
 #include <string.h>
@@ -13,7 +14,6 @@
 typedef struct block {
     const ft_attention_head *head;
     int64_t first, rows, at, y_at; /* number of its first element in q, and in y */
-    float deltas[FT_ATTENTION_ROWS], lse[FT_ATTENTION_ROWS];
 } block;
 
 /* Packs the head, and clears what is summed. */
@@ -33,53 +33,27 @@ static void backward_begin(const ft_attention_head *head)
     if (head->line) memset(ft_attention_share(head, at->line_grad), 0, (size_t)at->line * 4);
 }
 
-/* The one key among the first `seen` that queries see, or -1: there are several. */
-static int64_t only_key(const ft_attention_head *head, int64_t seen)
-{
-    int64_t j = 0;
-    while (head->mask && j < seen && head->mask[j] < 0.0f) j++;
-    return j == seen - 1 ? j : -1;
-}
-
-/* dy.y of a query that sees one key, whose dy.v is given. y is v then, or what dropout makes of it,
- * whatever the score: in the rounding of dy.v nothing is left of the score's gradient. */
-static float only_delta(const block *b, int64_t r, int64_t key, float kept, float dy_v)
-{
-    const ft_attention_head *head = b->head;
-    const ft_attention_job *job = head->job;
-    const float *y = job->y_in + b->y_at + r * head->y_step;
-    const float *v = job->v + head->first_k + key * head->step;
-    for (int64_t d = 0; d < job->a.D; d++)
-        if (y[d] != v[d] * kept) return b->deltas[r];
-    return dy_v * kept;
-}
-
-/* Scores of the block against keys j ... j + n, and dy.v, into gradients of scores and kept
+/* Scores of the block against its first n keys, and dy.v, into gradients of scores and kept
  * probabilities; keys that a query does not see have zeros. */
-static void finish_rows(const block *b, int64_t j, int64_t n, float *scores, float *grads)
+static void finish_rows(const block *b, int64_t n)
 {
     const ft_attention_head *head = b->head;
     const ft_attention_job *job = head->job;
     const ft_attention *a = &job->a;
     float *line = ft_attention_share(head, job->at.line_grad);
+    const float *lse = job->lse_in + (head->b * a->H + head->h) * a->Tq + b->first;
     ft_attention_row_grad grad = {.keep_scale = 1.0f};
     if (a->threshold) grad.keep_scale = ft_dropout_scale(a->threshold);
     for (int64_t r = 0; r < b->rows; r++) {
-        float *s = scores + r * job->at.ld, *dp = grads + r * job->at.ld;
-        int64_t i = b->first + r, seen = ft_attention_seen(head, i), keys = seen - j;
-        int64_t one = only_key(head, seen) - j;
-        keys = keys < 0 ? 0 : keys > n ? n : keys;
-        ft_attention_row row = ft_attention_row_of(head, i, r, j);
-        grad.lse = b->lse[r];
-        grad.delta = b->deltas[r];
-        if (one >= 0 && one < keys) {
-            bool keep = !row.bits || (row.bits[one / 64] >> (one % 64) & 1) != 0;
-            grad.delta = only_delta(b, r, j + one, keep ? grad.keep_scale : 0.0f, dp[one]);
-        }
-        if (head->line) grad.bias_grad = line + a->Tq - 1 - i + j;
-        job->simd->attention->grads(s, dp, &row, &grad, keys);
-        memset(s + keys, 0, (size_t)(n - keys) * sizeof *s);
-        memset(dp + keys, 0, (size_t)(n - keys) * sizeof *dp);
+        float *s = ft_attention_share(head, job->at.scores) + r * job->at.ld;
+        float *dp = ft_attention_share(head, job->at.grads) + r * job->at.ld;
+        int64_t i = b->first + r, seen = ft_attention_seen(head, i);
+        ft_attention_row row = ft_attention_row_of(head, i, r, 0);
+        grad.lse = lse[r];
+        if (head->line) grad.bias_grad = line + a->Tq - 1 - i;
+        job->simd->attention->grads(s, dp, &row, &grad, seen);
+        memset(s + seen, 0, (size_t)(n - seen) * sizeof *s);
+        memset(dp + seen, 0, (size_t)(n - seen) * sizeof *dp);
     }
 }
 
@@ -89,8 +63,9 @@ typedef struct block_rows {
     int64_t step;
 } block_rows;
 
-/* Queries or dy of the block against the keys or values j ... j + n, packed at `packed`. */
-static void multiply_keys(const block *b, block_rows x, int64_t packed, float factor, float *out,
+/* Queries or dy of the block against the keys or values j ... j + n, packed at `packed`, into their
+ * place in the rows at `out`. */
+static void multiply_keys(const block *b, block_rows x, int64_t packed, float factor, int64_t out,
                           const int64_t square[2])
 {
     const ft_attention_head *head = b->head;
@@ -105,7 +80,7 @@ static void multiply_keys(const block *b, block_rows x, int64_t packed, float fa
                                                      .b = ft_attention_share(head, packed) + j * D,
                                                      .b_rows = D,
                                                      .b_columns = head->limit - j,
-                                                     .c = out,
+                                                     .c = ft_attention_share(head, out) + j,
                                                      .ldc = job->at.ld,
                                                      .alpha = factor});
 }
@@ -134,19 +109,27 @@ static void add_to_keys(const block *b, const float *left, int64_t right, float 
                             .add = true});
 }
 
-/* One square: its scores and dy.v, then dv += p^T dy, dk += ds^T q, dq += ds k. */
+/* Scores of one square, and dy.v. */
+static void score_square(const block *b, int64_t j, int64_t n)
+{
+    const ft_attention_head *head = b->head;
+    const ft_attention_job *job = head->job;
+    const int64_t square[2] = {j, n};
+    block_rows q = {job->q + b->at, head->step}, dy = {job->dy + b->y_at, head->y_step};
+    multiply_keys(b, q, job->at.kt, (float)job->a.scale, job->at.scores, square);
+    multiply_keys(b, dy, job->at.vt, 1.0f, job->at.grads, square);
+}
+
+/* What one square adds: dv += p^T dy, dk += ds^T q, dq += ds k. */
 static void backward_square(const block *b, int64_t j, int64_t n)
 {
     const ft_attention_head *head = b->head;
     const ft_attention_job *job = head->job;
     const ft_attention_layout *at = &job->at;
     const int64_t square[2] = {j, n};
-    float *scores = ft_attention_share(head, at->scores), scale = (float)job->a.scale;
-    float *grads = ft_attention_share(head, at->grads);
-    block_rows q = {job->q + b->at, head->step}, dy = {job->dy + b->y_at, head->y_step};
-    multiply_keys(b, q, at->kt, scale, scores, square);
-    multiply_keys(b, dy, at->vt, 1.0f, grads, square);
-    finish_rows(b, j, n, scores, grads);
+    const float *scores = ft_attention_share(head, at->scores) + j;
+    const float *grads = ft_attention_share(head, at->grads) + j;
+    float scale = (float)job->a.scale;
     add_to_keys(b, scores, at->dy, 1.0f, at->dv, square);
     add_to_keys(b, grads, at->q, scale, at->dk, square);
     job->simd->product->multiply(&(ft_small_product){.m = b->rows,
@@ -165,6 +148,12 @@ static void backward_square(const block *b, int64_t j, int64_t n)
                                                      .add = j > 0});
 }
 
+/* Keys of a square where so many are left. */
+static int64_t square_of(int64_t left)
+{
+    return left < FT_ATTENTION_KEYS ? left : FT_ATTENTION_KEYS;
+}
+
 static void backward_block(const ft_attention_head *head, int64_t first, int64_t rows)
 {
     const ft_attention_job *job = head->job;
@@ -176,16 +165,12 @@ static void backward_block(const ft_attention_head *head, int64_t first, int64_t
     simd->pack(ft_attention_share(head, job->at.q), job->q + b.at, head->step, rows, a->D);
     simd->pack(ft_attention_share(head, job->at.dy), job->dy + b.y_at, head->y_step, rows, a->D);
     ft_attention_draw(head, first, rows);
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = b.y_at + r * head->y_step;
-        b.lse[r] = job->lse_in[(head->b * a->H + head->h) * a->Tq + first + r];
-        b.deltas[r] = job->simd->attention->dot(job->dy + at, job->y_in + at, a->D);
-        if (!ft_attention_seen(head, first + rows - 1))
-            memset(job->dq + b.at + r * head->step, 0, (size_t)a->D * sizeof(float));
-    }
     int64_t n = ft_attention_seen(head, first + rows - 1);
-    for (int64_t j = 0; j < n; j += FT_ATTENTION_KEYS)
-        backward_square(&b, j, n - j < FT_ATTENTION_KEYS ? n - j : FT_ATTENTION_KEYS);
+    for (int64_t r = 0; n == 0 && r < rows; r++)
+        memset(job->dq + b.at + r * head->step, 0, (size_t)a->D * sizeof(float));
+    for (int64_t j = 0; j < n; j += FT_ATTENTION_KEYS) score_square(&b, j, square_of(n - j));
+    finish_rows(&b, n);
+    for (int64_t j = 0; j < n; j += FT_ATTENTION_KEYS) backward_square(&b, j, square_of(n - j));
 }
 
 /* The head's sums into dk and dv, zeros for keys that nobody sees, and its part of the table's
@@ -250,7 +235,6 @@ ft_status ft_attention_grad_kernel(const ft_call *call, ft_error *err)
                             .q = ft_in(call, 1),
                             .k = ft_in(call, 2),
                             .v = ft_in(call, 3),
-                            .y_in = ft_in(call, 4),
                             .lse_in = ft_in(call, 5),
                             .mask = ft_ids(call, 6),
                             .table = ft_in(call, 7),

@@ -20,8 +20,7 @@ static int64_t rounded(int64_t n)
     return (n + FT_SIMD_ROUND - 1) / FT_SIMD_ROUND * FT_SIMD_ROUND;
 }
 
-/* A thread's share. The forward row has a block of scores of all keys, the gradient one of
- * FT_ATTENTION_KEYS keys, and twice. */
+/* A thread's share. A block has the scores of all keys, the gradient's twice. */
 static void layout_share(ft_attention_layout *l, const ft_attention *a, bool grad)
 {
     int64_t *end = &l->thread_bytes, rows = a->Tq < FT_ATTENTION_ROWS ? a->Tq : FT_ATTENTION_ROWS;
@@ -44,9 +43,8 @@ static void layout_share(ft_attention_layout *l, const ft_attention *a, bool gra
 
 ft_attention_layout ft_attention_layout_of(const ft_attention *a, bool grad, int n_threads)
 {
-    int64_t block = grad && a->Tk > FT_ATTENTION_KEYS ? FT_ATTENTION_KEYS : a->Tk;
     ft_attention_layout l = {.line = rounded(a->Tq + a->Tk),
-                             .ld = rounded(block) + FT_SIMD_ROUND,
+                             .ld = rounded(a->Tk) + FT_SIMD_ROUND,
                              .mask_ld = rounded(a->Tk),
                              .words = a->Tk / 64 + 1};
     int64_t line = a->R ? l.line * 4 : 0;

@@ -76,25 +76,82 @@ static float exps(float *s, const ft_attention_row *row, float most, int64_t n)
     return vf_sum(sum);
 }
 
-INLINE void grads_at(float *s, float *dp, const ft_attention_row *row,
-                     const ft_attention_row_grad *g, int64_t i, int part)
+/* What a row's likeliest key has, lane by lane. */
+typedef struct likeliest {
+    vf p, kept;
+} likeliest;
+
+/* s becomes the probabilities, dp what dropout makes of it. */
+INLINE void probabilities_at(float *s, float *dp, const ft_attention_row *row,
+                             const ft_attention_row_grad *g, likeliest *most, int64_t i, int part)
 {
     vf p = vf_exp(score_at(s, row, i, part) - g->lse);
-    vf dropped = kept_at(row, i, vector_at(dp, i, part) * g->keep_scale);
-    vf ds = p * (dropped - g->delta);
+    vf kept = kept_at(row, i, vector_at(dp, i, part) * g->keep_scale);
+    store_at(s, i, p, part);
+    store_at(dp, i, kept, part);
+    p = fill_above(p, 0.0f, part);
+    most->kept = vf_select(p > most->p, kept, most->kept);
+    most->p = vf_max(most->p, p);
+}
+
+/* What the likeliest of all lanes has. */
+static float kept_of_likeliest(likeliest most)
+{
+    float p[FT_LANES], kept[FT_LANES];
+    int best = 0;
+    vf_store(p, most.p);
+    vf_store(kept, most.kept);
+    for (int lane = 1; lane < FT_LANES; lane++)
+        if (p[lane] > p[best]) best = lane;
+    return kept[best];
+}
+
+/* Sums over a row of probabilities and dp less `base`, for its mean. */
+typedef struct mean_sums {
+    vf p, above;
+} mean_sums;
+
+INLINE void mean_at(const float *s, const float *dp, float base, mean_sums *sums, int64_t i,
+                    int part)
+{
+    vf p = vector_at(s, i, part);
+    sums->above += p * (vector_at(dp, i, part) - base);
+    sums->p += p;
+}
+
+/* What dp of a key is above base + mean, times its probability. */
+INLINE void grads_at(float *s, float *dp, const ft_attention_row *row,
+                     const ft_attention_row_grad *g, const float base_mean[2], int64_t i, int part)
+{
+    vf p = vector_at(s, i, part);
+    vf ds = p * ((vector_at(dp, i, part) - base_mean[0]) - base_mean[1]);
     store_at(s, i, kept_at(row, i, p * g->keep_scale), part);
     store_at(dp, i, ds, part);
     if (g->bias_grad) store_at(g->bias_grad, i, vector_at(g->bias_grad, i, part) + ds, part);
 }
 
+/* The mean is taken of what is left of dp after the likeliest key's is taken away: of a key that
+ * has all of the probability nothing is, and of one that has nearly all what the others make. In
+ * dy . y, which is the mean too, that is below the rounding. */
 static void grads(float *s, float *dp, const ft_attention_row *row,
                   const ft_attention_row_grad *grad, int64_t n)
 {
     const ft_attention_row r = *row;
     const ft_attention_row_grad g = *grad;
-    int64_t i = 0;
-    for (; i + FT_LANES <= n; i += FT_LANES) grads_at(s, dp, &r, &g, i, FT_LANES);
-    if (i < n) grads_at(s, dp, &r, &g, i, lanes_at(i, n));
+    const int64_t whole = n / FT_LANES * FT_LANES;
+    const int part = (int)(n - whole);
+    likeliest most = {{0}, {0}};
+    mean_sums sums = {{0}, {0}};
+    for (int64_t i = 0; i < whole; i += FT_LANES)
+        probabilities_at(s, dp, &r, &g, &most, i, FT_LANES);
+    if (part) probabilities_at(s, dp, &r, &g, &most, whole, part);
+    float base_mean[2] = {kept_of_likeliest(most), 0.0f};
+    for (int64_t i = 0; i < whole; i += FT_LANES) mean_at(s, dp, base_mean[0], &sums, i, FT_LANES);
+    if (part) mean_at(s, dp, base_mean[0], &sums, whole, part);
+    float total = vf_sum(sums.p);
+    if (total > 0.0f) base_mean[1] = vf_sum(sums.above) / total;
+    for (int64_t i = 0; i < whole; i += FT_LANES) grads_at(s, dp, &r, &g, base_mean, i, FT_LANES);
+    if (part) grads_at(s, dp, &r, &g, base_mean, whole, part);
 }
 
 static float dot(const float *a, const float *b, int64_t n)
@@ -140,7 +197,6 @@ const ft_simd_attention FT_ISA_NAME(ft_simd_attention) = {
     .largest = largest,
     .exps = exps,
     .grads = grads,
-    .dot = dot,
     .dots = dots,
     .mix = mix,
 };

@@ -103,7 +103,7 @@ typedef struct ft_attention_row {
 
 /* What a row's gradient needs besides. */
 typedef struct ft_attention_row_grad {
-    float lse, delta; /* delta: dy . y */
+    float lse;
     float keep_scale; /* of what dropout keeps */
     float *bias_grad; /* added to, a number a key; NULL: none */
 } ft_attention_row_grad;
@@ -114,10 +114,9 @@ typedef struct ft_simd_attention {
     /* s = exp(s + bias + mask - most) where kept, 0 elsewhere; returns the sum over all. */
     float (*exps)(float *s, const ft_attention_row *row, float most, int64_t n);
     /* With p = exp(s + bias + mask - lse) and keep = keep_scale where kept, 0 elsewhere:
-     * dp = p * (keep * dp - delta), bias_grad += dp, s = keep * p. */
+     * dp = p * (keep * dp - the mean of keep * dp under p), bias_grad += dp, s = keep * p. */
     void (*grads)(float *s, float *dp, const ft_attention_row *row,
                   const ft_attention_row_grad *grad, int64_t n);
-    float (*dot)(const float *a, const float *b, int64_t n);
     /* s[j] = q (D) . k[j * step ...] for j < n */
     void (*dots)(float *s, const float *q, const float *k, int64_t step, int64_t D, int64_t n);
     /* y (D) = the sum of p[j] * v[j * step ...] over j < n */
