@@ -188,7 +188,8 @@ local function match_one(ckpt, found, param)
    found.sources[param.name] = source
    found.known[source] = true
    for i = 2, #candidates do
-      if ckpt:tensors_equal(candidates[i], source) then found.known[candidates[i]] = true end
+      local equal = ckpt:tensors_equal(candidates[i], source)
+      found[equal and "known" or "differing"][candidates[i]] = equal or source
    end
    local dims = ckpt:spec(source).dims
    if not same_dims(dims, param.dims) then
@@ -214,11 +215,13 @@ end
 
 --- Compares what is wanted with what is there.
 -- @treturn table sources: name in the file by parameter; owners: parameter by the name in the file
---   that is its own; fresh: parameters that the file need not hold and does not; missing, shapes,
---   unexpected: lists of texts
+--   that is its own; differing: what it should repeat, by the name of what repeats nothing; fresh:
+--   parameters that the file need not hold and does not; missing, shapes, unexpected: lists of
+--   texts
 local function match(ckpt, params)
    local found = {
-      sources = {}, owners = {}, known = {}, fresh = {}, missing = {}, shapes = {}, unexpected = {},
+      sources = {}, owners = {}, known = {}, differing = {}, fresh = {}, missing = {}, shapes = {},
+      unexpected = {},
    }
    for _, param in ipairs(params) do
       local own = ckpt:name_of(param.name)
@@ -252,7 +255,11 @@ local function check_faults(ckpt, faults)
       return name .. (near and (" (nearest in the file: %s)"):format(near) or "")
    end)
    parts[#parts + 1] = list_some("of another shape", faults.shapes)
-   parts[#parts + 1] = list_some("unexpected", faults.unexpected)
+   parts[#parts + 1] = list_some("unexpected", faults.unexpected, function(name)
+      local source = faults.differing[name]
+      if not source then return name end
+      return ("%s (it is to repeat %s and has other values)"):format(name, source)
+   end)
    if #parts == 0 then return end
    local only_shapes = #faults.missing == 0 and #faults.unexpected == 0
    fail(only_shapes and "shape mismatch" or "malformed data",
