@@ -1,3 +1,4 @@
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local forecast = require("ftpipe.run.forecast")
@@ -275,8 +276,8 @@ describe("the cache of profiles", function()
             o.batch = 2
             print(profiles(model, "cpu:1", o).path == first.path)
          ]]
-         local out, err, exit = process.shell(("XDG_CACHE_HOME=%s %s -e '%s'"):format(dir,
-            core.sys.executable(), (code:gsub("'", "'\\''"))))
+         local out, err, exit = process.shell(argvs.line {
+            "env", "XDG_CACHE_HOME=" .. dir, core.sys.executable(), "-e", code })
          assert.equal("", err)
          assert.equal(0, exit)
          assert.equal("true\ntrue\nfalse\n", out)

@@ -1,5 +1,6 @@
 --- A run that was stopped, killed, or met a full disk goes on to the same bits.
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
@@ -7,19 +8,17 @@ local process = require("spec.support.process")
 local SCRIPT = "spec/support/resume_run.lua"
 local STEPS = 20
 
-local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
-
 --- Starts the run of spec/support/resume_run.lua and follows it.
 -- @tparam table o flags (a list); limit (512-byte blocks that a file may have); at (a step), act
 --   (a function(pid), called when that step was printed); goes_on: without waiting for it
 -- @treturn table steps (numbers printed), exit, err (what was said on stderr)
 local function follow(dir, o)
-   local words = { quote(core.sys.executable()), SCRIPT, "--steps", tostring(STEPS) }
-   for _, flag in ipairs(o.flags) do words[#words + 1] = quote(flag) end
-   if o.at and not o.goes_on then words[#words + 1] = "--wait-at " .. o.at end
+   local words = { core.sys.executable(), SCRIPT, "--steps", tostring(STEPS), unpack(o.flags) }
+   if o.at and not o.goes_on then words[#words + 1] = "--wait-at=" .. o.at end
    local limit = o.limit and ("ulimit -f %d; "):format(o.limit) or ""
-   local inner = ("%secho $$; exec %s"):format(limit, table.concat(words, " "))
-   local pipe = assert(io.popen(("sh -c %s 2>%s/err; echo exit $?"):format(quote(inner), dir)))
+   local inner = ("%secho $$; exec %s"):format(limit, argvs.line(words))
+   local pipe = assert(io.popen(("%s 2>%s/err; echo exit $?"):format(
+      argvs.line { "sh", "-c", inner }, dir)))
    local pid, result = pipe:read("*l"), { steps = {} }
    for line in pipe:lines() do
       local step = tonumber(line:match("^step (%d+)$"))

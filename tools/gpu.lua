@@ -8,6 +8,7 @@
 -- CPU and on the card, times of steps beside PyTorch's. ROW chooses those that begin with it. Exit
 -- code 1 when something failed.
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local files = core.sys
 
@@ -24,8 +25,7 @@ if emulates then
 end
 local card = emulates and "emu:1" or "cuda:0"
 local several = emulates and "emu:%d" or "cuda:0/%dx1GB"
-
-local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+local quoted = argvs.quoted
 
 --- What a command says, as lines, and how it ended; killed after so many seconds. The command is a
 -- program and its arguments: what ends it is told to nobody else.

@@ -3,6 +3,7 @@
 -- ftpipe(1) and ftpipe-COMMAND(1) are what --help says, ftpipe-lua(3) and ftpipe-PAGE(7) the pages
 -- of doc/, of which doc/lua.md is made from the comments in the source: what `ftpipe help` prints.
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local host = require("ftpipe.prompt.host")
 local reference = require("ftpipe.prompt.reference")
@@ -118,7 +119,7 @@ end
 
 --- What the program prints with these words.
 local function printed(...)
-   local pipe = assert(io.popen(table.concat({ "'" .. core.sys.executable() .. "'", ... }, " ")))
+   local pipe = assert(io.popen(argvs.line { core.sys.executable(), ... }))
    local text = pipe:read("*a")
    pipe:close()
    return text

@@ -18,6 +18,7 @@
 -- Every job works in a copy of its own, build/mutate/N, whose build is incremental. What was not
 -- seen is printed, and the share that was; the exit code is 1 when that is under 95 %.
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 
 local LEAST_SHARE = 0.95
@@ -70,7 +71,7 @@ end
 --- Names of all tests of a build.
 local function tests_of(build)
    local names = {}
-   local pipe = assert(io.popen(("ctest --test-dir '%s' -N"):format(build)))
+   local pipe = assert(io.popen(argvs.line { "ctest", "--test-dir", build, "-N" }))
    for line in pipe:lines() do
       names[#names + 1] = line:match("^ *Test +#%d+: (%S+)")
    end
@@ -101,9 +102,10 @@ end
 -- that failed did ("Failed", "Timeout", ...), by name.
 local function failures(build, chosen, all)
    local log = build .. "/mutate.tests.log"
-   local done = os.execute(("ctest --test-dir '%s' --no-tests=error %s -R '^(%s)$' >'%s' 2>&1 "
-      .. "</dev/null"):format(build, all and "" or "--stop-on-failure",
-      table.concat(chosen, "|"), log)) == 0
+   local words = { "ctest", "--test-dir", build, "--no-tests=error", "-R",
+      ("^(%s)$"):format(table.concat(chosen, "|")), not all and "--stop-on-failure" or nil }
+   local done = os.execute(("%s >%s 2>&1 </dev/null"):format(argvs.line(words),
+      argvs.quoted(log))) == 0
    local failed, n = {}, 0
    for name, how in core.sys.read_file(log):gmatch("\n%s*%d+ %- (%S+) %((.-)%)") do
       failed[name], n = how, n + 1
@@ -115,14 +117,15 @@ end
 -- One job -----------------------------------------------------------------------------------------
 
 local function quiet(directory, command)
-   return os.execute(("cd '%s' && %s >>mutate.log 2>&1 </dev/null"):format(directory, command)) == 0
+   return os.execute(("cd %s && %s >>mutate.log 2>&1 </dev/null"):format(
+      argvs.quoted(directory), command)) == 0
 end
 
 -- Copies what is committed and what is changed, but no file that is the same there: one that was
 -- last built with a fault in it has to stay newer than what was built. Removes what is not here.
 local COPY = [[
    set -e
-   to='%s'
+   to=%s
    mkdir -p "$to"
    git ls-files -co --exclude-standard | while read -r file; do
       [ -f "$file" ] || continue
@@ -136,7 +139,8 @@ local COPY = [[
 
 --- A copy of the sources, built.
 local function prepare(directory)
-   assert(os.execute(COPY:format(directory)) == 0, directory .. ": the sources could not be copied")
+   assert(os.execute(COPY:format(argvs.quoted(directory))) == 0,
+      directory .. ": the sources could not be copied")
    assert(quiet(directory, "cmake --preset release && ninja -C build/release -j 1"),
       directory .. ": the sources do not build, see mutate.log there")
 end
@@ -205,9 +209,9 @@ end
 -- All of them -------------------------------------------------------------------------------------
 
 local function start(job, o)
-   local only = o.only and ("--only '%s'"):format(o.only) or ""
-   return assert(io.popen(("'%s' tools/mutate.lua --job %d --jobs %d --faults '%s' %s"):format(
-      core.sys.executable(), job, o.jobs, o.faults, only)))
+   return assert(io.popen(argvs.line { core.sys.executable(), "tools/mutate.lua",
+      "--job=" .. job, "--jobs=" .. o.jobs, "--faults=" .. o.faults,
+      o.only and "--only=" .. o.only or nil }))
 end
 
 --- Runs all jobs beside each other; results by id.

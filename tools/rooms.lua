@@ -2,13 +2,14 @@
 --
 -- A room is a directory of src/ or of lua/ftpipe/; modules beside those directories are in none.
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 
 --- Lines and files by room of a commit.
 local function count(commit)
    local rooms = {}
-   local pipe = assert(io.popen(("git diff --numstat $(git hash-object -t tree /dev/null) '%s' -- "
-      .. "src lua/ftpipe; echo \"git ended: $?\""):format(commit)))
+   local pipe = assert(io.popen(("git diff --numstat $(git hash-object -t tree /dev/null) %s -- "
+      .. "src lua/ftpipe; echo \"git ended: $?\""):format(argvs.quoted(commit))))
    for line in pipe:lines() do
       local code = line:match("^git ended: (%d+)$")
       if code and code ~= "0" then core.fail("not found", commit .. " is no commit here") end

@@ -1,14 +1,11 @@
 --- Runs programs, for specs of the command line.
 
+local argvs = require("ftpipe.base.argv")
 local assert = require("luassert")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 
 local M = {}
-
-local function quote(word)
-   return "'" .. word:gsub("'", "'\\''") .. "'"
-end
 
 --- Runs a shell command: what it printed, what it said on stderr, its exit code.
 function M.shell(command)
@@ -26,9 +23,8 @@ local SECONDS = 900
 
 --- Runs this program with arguments; stdin is empty, or the given text. It has so many seconds.
 function M.ftpipe(arguments, stdin, seconds)
-   local words = { ("timeout -k 5 %d"):format(seconds or SECONDS), quote(core.sys.executable()) }
-   for _, word in ipairs(arguments) do words[#words + 1] = quote(word) end
-   return M.shell(("printf %%s %s | %s"):format(quote(stdin or ""), table.concat(words, " ")))
+   return M.shell(("printf %%s %s | timeout -k 5 %d %s"):format(argvs.quoted(stdin or ""),
+      seconds or SECONDS, argvs.line { core.sys.executable(), unpack(arguments) }))
 end
 
 --- Runs this program, which must refuse: with this exit code, and one line that matches.

@@ -1,5 +1,6 @@
 --- A program on a pseudo-terminal: what is typed goes in, what it shows comes out.
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local ffi = require("ffi")
 
@@ -32,16 +33,16 @@ function M.open(arguments, environment, program)
    local fd = ffi.C.posix_openpt(O_RDWR_NOCTTY)
    assert(fd >= 0 and ffi.C.grantpt(fd) == 0 and ffi.C.unlockpt(fd) == 0)
    local name = ffi.string(ffi.C.ptsname(fd))
-   local words = {}
+   local variables = {}
    for key, value in pairs(environment or {}) do
-      words[#words + 1] = ("%s='%s'"):format(key, value)
+      variables[#variables + 1] = key .. "=" .. value
    end
    local terminal = setmetatable({ fd = fd, seen = "" }, Terminal)
    terminal:resize(24, 80)
    -- a session of its own, whose terminal is the first that it opens
-   terminal.pipe = assert(io.popen(("exec setsid sh -c 'echo $$; exec env TERM=vt100 %s %s %s "
-      .. "<>%s >&0 2>&0'"):format(table.concat(words, " "):gsub("'", [['\'']]),
-      program or core.sys.executable(), arguments or "", name)))
+   local inner = ("echo $$; exec env TERM=vt100 %s %s %s <>%s >&0 2>&0"):format(
+      argvs.line(variables), argvs.quoted(program or core.sys.executable()), arguments or "", name)
+   terminal.pipe = assert(io.popen("exec " .. argvs.line { "setsid", "sh", "-c", inner }))
    terminal.pid = tonumber(terminal.pipe:read("*l"))
    return terminal
 end

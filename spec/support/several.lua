@@ -1,5 +1,6 @@
 --- Runs this program as several processes, with the launcher of the MPI that is installed.
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local process = require("spec.support.process")
 
@@ -46,17 +47,16 @@ function M.kept(directory, step)
    }
 end
 
-local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
-
 --- The command that runs the program with arguments as n processes; it is ended after so many
 -- seconds.
 -- @param[opt] before by rank: words in front of the program
 function M.command(n, arguments, seconds, before)
-   local program = { quote(core.sys.executable()) }
-   for _, word in ipairs(arguments) do program[#program + 1] = quote(tostring(word)) end
-   local parts = { ("-n %d %s"):format(n, table.concat(program, " ")) }
+   local words = { core.sys.executable() }
+   for _, word in ipairs(arguments) do words[#words + 1] = tostring(word) end
+   local program = argvs.line(words)
+   local parts = { ("-n %d %s"):format(n, program) }
    for rank = 1, before and n or 0 do
-      parts[rank] = ("-n 1 %s %s"):format(before[rank - 1] or "", table.concat(program, " "))
+      parts[rank] = ("-n 1 %s %s"):format(before[rank - 1] or "", program)
    end
    return ("timeout -k 5 %d %s"):format(seconds or 900,
       M.environment("mpirun " .. table.concat(parts, " : ")))

@@ -55,6 +55,8 @@ return {
       'args.lr_schedule or (synchronous and "constant" or "cooldown")',
       'args.lr_schedule or (synchronous and "constant" or "constant")', "spec/rate",
       "the rate of late weights stays" },
+   { "lua/ftpipe/base/argv.lua", '"^%-[%w_@%%+=:,./-]*$"', '"^[%w_@%%+=:,./-]*$"', "spec/argv",
+      "a word with = in it stands without quotes" },
    { "lua/ftpipe/base/units.lua", "GiB = 2 ^ 30", "GiB = 1e9", "spec/units", "a GiB is a GB" },
    { "lua/ftpipe/base/units.lua", "number >= 0 and number < math.huge", "number < math.huge",
       "spec/units", "sizes may be negative" },

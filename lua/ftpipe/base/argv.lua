@@ -19,15 +19,21 @@ function M.words(argv)
    return words
 end
 
---- The line that gives a shell these words: what it would read otherwise is in quotes.
--- @tparam {string,...} words
+--- What a shell reads as this word: in quotes where it would read the word itself otherwise.
+-- @tparam string word any bytes but NUL, which no shell has in a word
+-- @treturn string
+function M.quoted(word)
+   local plain = word:find("^[%w_@%%+:,./-]+$")
+      or word:find("^%-[%w_@%%+=:,./-]*$") -- a=b gives a variable where a command begins
+   return plain and word or "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+--- The line that gives a shell these words.
+-- @tparam {string,...} words as of `quoted`
 -- @treturn string
 function M.line(words)
    local parts = {}
-   for i, word in ipairs(words) do
-      parts[i] = word:find("^[%w_@%%+=:,./-]+$") and word
-         or "'" .. word:gsub("'", "'\\''") .. "'"
-   end
+   for i, word in ipairs(words) do parts[i] = M.quoted(word) end
    return table.concat(parts, " ")
 end
 
