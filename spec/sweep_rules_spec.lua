@@ -1,9 +1,12 @@
 --- What rules of sweeps decide, by hand.
 
+local controllers = require("ftpipe.sweep.controller")
 local ft = require("ftpipe")
 local methods = require("ftpipe.sweep.methods")
 local prune = require("ftpipe.sweep.prune")
+local random = require("ftpipe.base.random")
 local spaces = require("ftpipe.sweep.space")
+local texts_of = require("ftpipe.sweep.text")
 
 local LINE = spaces.parameters { x = ft.sweep.linear(0, 1) }
 
@@ -34,7 +37,46 @@ describe("a rule that gives trials up", function()
    end)
 end)
 
+describe("the flags of a trial", function()
+   local function word(value) return controllers.flag_words({}, { lr = value })[1] end
+
+   it("have its numbers to the last bit", function()
+      local numbers = random.new(7, 11)
+      for _ = 1, 2000 do
+         local value = (numbers:fraction() - 0.5) * 10 ^ (600 * numbers:fraction() - 300)
+         assert.equal(value, tonumber(word(value):match("^%-%-lr=(.+)$")))
+      end
+      assert.equal("--lr=0.30000000000000004", word(0.1 + 0.2))
+      assert.equal("--lr=9007199254740991", word(2 ^ 53 - 1))
+   end)
+
+   it("have no more digits than a number needs", function()
+      local texts = { "0.001", "0.0003", "3e-05", "0.1", "-2.5", "1e+21", "123456789012345" }
+      for _, text in ipairs(texts) do assert.equal("--lr=" .. text, word(tonumber(text))) end
+      assert.equal("b2=0.99995  lr=0.001", texts_of.flags { lr = 1e-3, b2 = 0.99995 })
+   end)
+end)
+
 describe("a point of a sweep", function()
+   it("has four digits, and more where a range is narrow", function()
+      local wide = spaces.parameters { lr = ft.sweep.log(1e-4, 1e-2) }[1]
+      for i = 0, 99 do
+         local value = spaces.value(wide, i / 100)
+         assert.equal(tonumber(("%.4g"):format(value)), value)
+      end
+      local ranges = { ft.sweep.linear(0.99991, 0.99999), ft.sweep.log(0.99991, 0.99999),
+         ft.sweep.linear(1e6, 1e6 + 10), ft.sweep.linear(1, 1 + 2 ^ -50) }
+      for k, range in ipairs(ranges) do
+         local narrow, seen, n = spaces.parameters { x = range }[1], {}, 0
+         for i = 0, 999 do
+            local value = spaces.value(narrow, i / 1000)
+            assert.is_true(value >= range.low and value <= range.high)
+            if not seen[value] then seen[value], n = true, n + 1 end
+         end
+         assert.is_true(k == 4 and n >= 4 or n > 500, n) -- of the last there are no more
+      end
+   end)
+
    it("is the middle of its part of a range, on a grid", function()
       for i = 1, 4 do
          local point = methods.point("grid", LINE, i, {}, { grid_steps = 4 })

@@ -10,6 +10,8 @@ return {
       "the good trials are a tenth, rounded down" },
    { "lua/ftpipe/sweep/methods.lua", "density(of_good, u) / density(of_other, u)",
       "density(of_good, u)", "spec/sweep_rules", "TPE does not look at what was bad" },
+   { "lua/ftpipe/sweep/space.lua", "(range.high - range.low) / 2000", "math.huge",
+      "spec/sweep_rules", "narrow ranges have four digits" },
    { "lua/ftpipe/sweep/space.lua", "point[k] = (rest % n + 0.5) / n", "point[k] = rest % n / n",
       "spec/sweep_rules", "grids have the lower ends of parts of ranges" },
    { "lua/ftpipe/schedule/waits.lua", "row.ns = row.ns + played.end_ns",

@@ -57,6 +57,8 @@ return {
       "the rate of late weights stays" },
    { "lua/ftpipe/base/argv.lua", '"^%-[%w_@%%+=:,./-]*$"', '"^[%w_@%%+=:,./-]*$"', "spec/argv",
       "a word with = in it stands without quotes" },
+   { "lua/ftpipe/base/number_text.lua", '("%.17g")', '("%.16g")', "spec/sweep_rules",
+      "a number of seventeen digits is cut" },
    { "lua/ftpipe/base/units.lua", "GiB = 2 ^ 30", "GiB = 1e9", "spec/units", "a GiB is a GB" },
    { "lua/ftpipe/base/units.lua", "number >= 0 and number < math.huge", "number < math.huge",
       "spec/units", "sizes may be negative" },

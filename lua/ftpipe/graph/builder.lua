@@ -8,6 +8,7 @@
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
 local malformed = require("ftpipe.base.malformed")
+local number_text = require("ftpipe.base.number_text")
 local shown = require("ftpipe.base.shown")
 local suggest = require("ftpipe.base.suggest")
 
@@ -57,16 +58,10 @@ local function whole(where, key, value)
    return number
 end
 
---- Fifteen digits when they are enough to read the number back, else seventeen.
-function M.number_text(value)
-   local short = ("%.15g"):format(value)
-   return tonumber(short) == value and short or ("%.17g"):format(value)
-end
-
 --- What can stand in every form: text in UTF-8 without control characters but blanks; numbers, that
 -- JSON has as ids, become text.
 local function word(where, key, value)
-   if type(value) == "number" then value = M.number_text(value) end
+   if type(value) == "number" then value = number_text(value) end
    if type(value) ~= "string" then
       M.malformed("%s: %s is %s, expected text", where, key, shown(value))
    end
@@ -206,8 +201,8 @@ local function check_values(self)
                .. "one value have one size; those of several need a number each, as value=1 and "
                .. "value=2",
                edge.where, name, self.nodes[edge.from].id, self.nodes[edge.to].id,
-               M.number_text(edge[name]), self.nodes[other.to].id, other.where,
-               M.number_text(other[name]))
+               number_text(edge[name]), self.nodes[other.to].id, other.where,
+               number_text(other[name]))
          end
       end
    end

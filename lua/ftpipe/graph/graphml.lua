@@ -5,6 +5,7 @@
 -- text form has them.
 
 local builder = require("ftpipe.graph.builder")
+local number_text = require("ftpipe.base.number_text")
 local text_form = require("ftpipe.graph.text")
 local xml = require("ftpipe.text.xml")
 
@@ -39,7 +40,7 @@ local function add_data(lines, of, row)
       local value = key.of == of and row[key.name]
       if value and not (key.zero and value == 0) then
          lines[#lines + 1] = ('<data key="%s_%s">%s</data>'):format(of, key.name,
-            type(value) == "number" and builder.number_text(value) or xml.escape(value))
+            type(value) == "number" and number_text(value) or xml.escape(value))
       end
    end
 end

@@ -9,6 +9,7 @@
 -- that what changes in a graph is what changes in its text.
 
 local builder = require("ftpipe.graph.builder")
+local number_text = require("ftpipe.base.number_text")
 
 local M = { head = "ftpipe weighted graph 1" }
 
@@ -25,7 +26,7 @@ local function add_numbers(parts, rows, row)
    for _, entry in ipairs(rows) do
       local key, value = entry[1], row[entry[1]]
       if value and (value ~= 0 or entry.optional) then
-         parts[#parts + 1] = key .. "=" .. builder.number_text(value)
+         parts[#parts + 1] = key .. "=" .. number_text(value)
       end
    end
 end
@@ -36,7 +37,7 @@ local function node_line(node)
       if node[key] then parts[#parts + 1] = key .. "=" .. word(node[key]) end
    end
    add_numbers(parts, builder.node_numbers, node)
-   if node.tie then parts[#parts + 1] = "tie=" .. builder.number_text(node.tie) end
+   if node.tie then parts[#parts + 1] = "tie=" .. number_text(node.tie) end
    for _, key in ipairs(builder.node_flags) do
       if node[key] then parts[#parts + 1] = key .. "=1" end
    end
@@ -55,7 +56,7 @@ end
 function M.write(graph)
    local lines = { M.head }
    if graph.memory_factor then
-      lines[#lines + 1] = "memory_factor " .. builder.number_text(graph.memory_factor)
+      lines[#lines + 1] = "memory_factor " .. number_text(graph.memory_factor)
    end
    for _, device in ipairs(graph.devices or {}) do
       lines[#lines + 1] = ("device " .. M.device_text(device)):gsub(" $", "")
@@ -66,7 +67,7 @@ function M.write(graph)
          "edge", word(graph.nodes[edge.from].id), word(graph.nodes[edge.to].id),
       }
       add_numbers(parts, builder.edge_numbers, edge)
-      if edge.value then parts[#parts + 1] = "value=" .. builder.number_text(edge.value) end
+      if edge.value then parts[#parts + 1] = "value=" .. number_text(edge.value) end
       lines[#lines + 1] = table.concat(parts, " ")
    end
    return table.concat(lines, "\n") .. "\n"

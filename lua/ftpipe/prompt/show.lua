@@ -1,6 +1,7 @@
 --- Values as the prompt prints them.
 
 local help = require("ftpipe.prompt.help")
+local number_text = require("ftpipe.base.number_text")
 
 local M = {}
 
@@ -27,11 +28,7 @@ local entries_of
 --- A value as `tostring` has it; a number in the fewest digits that are it and no other.
 local function text_of(value)
    if type(value) ~= "number" then return tostring(value) end
-   for digits = 14, 16 do
-      local text = ("%." .. digits .. "g"):format(value)
-      if tonumber(text) == value then return text end
-   end
-   return value == value and ("%.17g"):format(value) or tostring(value)
+   return value == value and number_text(value) or tostring(value)
 end
 
 local function keys_of(value)

@@ -21,6 +21,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
+local number_text = require("ftpipe.base.number_text")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local run_name = require("ftpipe.store.name")
@@ -387,7 +388,7 @@ function M.config(args)
    for i, name in ipairs(names) do
       local value = args[name]
       lines[i] = ("--%s %s"):format((name:gsub("_", "-")), type(value) == "number"
-         and ("%.10g"):format(value) or tostring(value))
+         and number_text(value) or tostring(value))
       lines[i] = ("%-36s %s"):format(lines[i], origins[name] or ""):gsub("%s+$", "")
    end
    return table.concat(lines, "\n")

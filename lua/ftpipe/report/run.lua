@@ -12,6 +12,7 @@ local directories = require("ftpipe.store.directory")
 local html = require("ftpipe.page.html")
 local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
+local number_text = require("ftpipe.base.number_text")
 local records = require("ftpipe.store.record")
 local texts = require("ftpipe.schedule.text")
 local timeline = require("ftpipe.schedule.timeline")
@@ -189,7 +190,7 @@ end
 --- A value of a record in a cell.
 local function shown(value)
    if type(value) == "table" then return core.json.encode(value, { sort = true }) end
-   return type(value) == "number" and ("%.10g"):format(value) or tostring(value)
+   return type(value) == "number" and number_text(value) or tostring(value)
 end
 
 --- Flags, each with where its value is from, in the order of their names.

@@ -6,6 +6,7 @@ local copy = require("ftpipe.base.copy")
 local html = require("ftpipe.page.html")
 local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
+local number_text = require("ftpipe.base.number_text")
 local text = require("ftpipe.sweep.text")
 local xml = require("ftpipe.text.xml")
 
@@ -31,9 +32,9 @@ end
 -- the space, which parameters of a sweep are sorted like.
 local function place(row, k) return row.point[k] end
 
---- The value of a flag in words, a number by its format.
-local function shown(value, format)
-   return type(value) == "number" and format:format(value) or tostring(value)
+--- The value of a flag in words.
+local function shown(value)
+   return type(value) == "number" and number_text(value) or tostring(value)
 end
 
 --- The share of the values' variance between groups of like values of a parameter (eta squared);
@@ -79,7 +80,7 @@ local function parallel_part(rows, names, best)
    for i, row in ipairs(rows) do
       local places, words = {}, {}
       for k, name in ipairs(names) do
-         places[k], words[k] = place(row, k), shown(row.flags[name], "%.4g")
+         places[k], words[k] = place(row, k), shown(row.flags[name])
       end
       places[#axes] = high > low and (row.value - low) / (high - low) or 0.5
       words[#axes] = ("%.5g"):format(row.value)
@@ -106,7 +107,7 @@ local function trials_part(rows, names)
    for k, name in ipairs(names) do table.insert(cells[1], 2 + k, name) end
    for i, row in ipairs(rows) do
       local line = { tostring(row.number), row.state }
-      for _, name in ipairs(names) do line[#line + 1] = shown(row.flags[name], "%.6g") end
+      for _, name in ipairs(names) do line[#line + 1] = shown(row.flags[name]) end
       line[#line + 1] = row.value and ("%.6g"):format(row.value) or "-"
       line[#line + 1] = row.step and ("%d"):format(row.step) or "-"
       line[#line + 1] = row.note or ""

@@ -9,6 +9,7 @@ local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local named = require("ftpipe.base.named")
+local number_text = require("ftpipe.base.number_text")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -149,7 +150,7 @@ end
 
 local function show(value)
    if value == nil then return "not given" end
-   return type(value) == "number" and ("%.12g"):format(value) or tostring(value)
+   return type(value) == "number" and number_text(value) or tostring(value)
 end
 
 --- Raises when the run would compute other numbers than the one that wrote a record after a step:

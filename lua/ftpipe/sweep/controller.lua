@@ -10,6 +10,7 @@ local core = require("ftpipe.core")
 local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
+local number_text = require("ftpipe.base.number_text")
 local spaces = require("ftpipe.sweep.space")
 local trial = require("ftpipe.sweep.trial")
 local short = require("ftpipe.base.words").short
@@ -67,7 +68,7 @@ function M.flag_words(words, flags)
       if value == true then
          words[#words + 1] = flag
       elseif value ~= false then
-         words[#words + 1] = flag .. "=" .. (type(value) == "number" and ("%.14g"):format(value)
+         words[#words + 1] = flag .. "=" .. (type(value) == "number" and number_text(value)
             or tostring(value))
       end
    end

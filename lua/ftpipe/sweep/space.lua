@@ -49,6 +49,19 @@ function M.parameters(space)
    return list
 end
 
+--- A number of a range in few digits, since what people read is what is tried: four, or as many
+-- more as a narrow range needs to have a thousand numbers in it.
+local function rounded(range, value)
+   local most = (range.high - range.low) / 2000
+   for digits = 4, 16 do
+      local short = tonumber(("%." .. digits .. "g"):format(value))
+      if math.abs(short - value) <= most then
+         return math.max(range.low, math.min(range.high, short))
+      end
+   end
+   return value
+end
+
 --- The value of a parameter at a coordinate in [0, 1).
 function M.value(parameter, u)
    if parameter.values then return parameter.values[math.floor(u * #parameter.values) + 1] end
@@ -60,7 +73,7 @@ function M.value(parameter, u)
       value = r.low + u * (r.high - r.low + (r.whole and 1 or 0))
    end
    if r.whole then return math.min(r.high, math.floor(value)) end
-   return tonumber(("%.4g"):format(value)) -- what people read is what is tried
+   return rounded(r, value)
 end
 
 --- The values of a point: { lr = 1e-3 }.

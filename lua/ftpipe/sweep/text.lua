@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
+local number_text = require("ftpipe.base.number_text")
 
 local M = {}
 
@@ -24,7 +25,7 @@ end
 function M.flags(flags)
    local words = {}
    for name, value in pairs(flags) do
-      words[#words + 1] = ("%s=%s"):format(name, type(value) == "number" and ("%.6g"):format(value)
+      words[#words + 1] = ("%s=%s"):format(name, type(value) == "number" and number_text(value)
          or tostring(value))
    end
    table.sort(words)

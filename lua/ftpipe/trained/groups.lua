@@ -13,6 +13,7 @@
 local adapters = require("ftpipe.model.adapters")
 local layers = require("ftpipe.model.layers")
 local named = require("ftpipe.base.named")
+local number_text = require("ftpipe.base.number_text")
 local opts = require("ftpipe.base.opts")
 local patterns = require("ftpipe.base.pattern")
 local suggest = require("ftpipe.base.suggest")
@@ -135,17 +136,11 @@ function M.of(o)
    return list
 end
 
---- A number as it was given.
-local function number(value)
-   local text = ("%.15g"):format(value)
-   return tonumber(text) == value and text or ("%.17g"):format(value)
-end
-
 --- Words of a group in a text, by what they say.
 local TEXTS = {
    { "frozen", function(value) return value and "frozen" or "trained" end },
-   { "rate", function(value) return "rate " .. number(value) end },
-   { "decay", function(value) return "decay " .. number(value) end },
+   { "rate", function(value) return "rate " .. number_text(value) end },
+   { "decay", function(value) return "decay " .. number_text(value) end },
 }
 
 --- The groups as a text, the same for the same groups; nil where there are none.
