@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local figures = require("ftpipe.store.figures")
 local files = require("spec.support.files")
+local keys = require("ftpipe.base.keys")
 local process = require("spec.support.process")
 
 local BATCH = 4
@@ -25,6 +26,18 @@ local function sum(rows, key)
    local total = 0
    for _, row in ipairs(rows) do total = total + row[key] end
    return total
+end
+
+--- The numbers of a summary are those of figures.NUMBERS but these.
+local function assert_numbers(summary, but)
+   local numbers, listed = {}, {}
+   for _, key in ipairs(keys(summary)) do
+      numbers[#numbers + 1] = type(summary[key]) == "number" and key or nil
+   end
+   for _, name in ipairs(figures.NUMBERS) do
+      listed[#listed + 1] = not name:find(but) and name or nil
+   end
+   assert.same(listed, numbers)
 end
 
 describe("the running mean of losses", function()
@@ -113,6 +126,7 @@ describe("the figures of a run", function()
          assert.is_true(summary.seconds < most, summary.seconds .. " of " .. most)
          assert.is_true(last.samples_per_second > 6 * BATCH / most)
          assert.near(6 * BATCH / summary.seconds, summary.samples_per_second, 1e-9)
+         assert_numbers(summary, "^step_seconds") -- of longer runs
       end)
    end)
 
@@ -130,6 +144,7 @@ describe("the figures of a run", function()
             end
          end
          assert.equal(whole.loss_mean, summary.loss_mean)
+         assert_numbers(whole, "^best_") -- of runs that are evaluated
          assert.near(whole.tokens_per_second * whole.seconds,
             summary.tokens_per_second * summary.seconds, 1e-6)
          assert.equal(2, core.json.read(dir .. "/whole/run.json").flags.warmup)

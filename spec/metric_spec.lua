@@ -38,6 +38,11 @@ local function problem_of(metric)
 end
 
 describe("a metric", function()
+   it("says its figures before there are any, unless it is a function of a task's own", function()
+      assert.same({ "accuracy" }, define("accuracy")():figures {})
+      assert.is_nil(define(distance)():figures {})
+   end)
+
    it("is better one way", function()
       local higher, lower = { better = "higher" }, { better = "lower" }
       for _, case in ipairs { { 1, 2 }, { 2, 1 }, { 1, 1 } } do

@@ -70,6 +70,7 @@ describe("the SQuAD task", function()
          end
          -- Everywhere alike: the first word of the first window is the answer.
          assert.same({ em = 0, f1 = 0 }, scorer:result().metrics)
+         assert.same({ "em", "f1" }, squad:figures(data.eval))
       end)
    end)
 

@@ -125,6 +125,7 @@ describe("the MultiRC task", function()
       -- What is no answer is the wrong one: here true, false, true, false.
       local none = task_files.score(multirc, split, { "", "yes", "true", "Tru" })
       assert.same({ average = 0, f1a = 0, em = 0 }, none.metrics)
+      assert.same({ "average", "em", "f1a" }, multirc:figures(split))
       local no_hit = task_files.score(multirc, split, { "False", "False", "True", "False" })
       assert.equal(0, no_hit.metrics.f1a)
    end)

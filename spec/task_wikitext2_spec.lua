@@ -1,6 +1,7 @@
 local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local keys = require("ftpipe.base.keys")
 local task = require("ftpipe.task")
 
 -- A tokenizer whose ids are bytes.
@@ -35,6 +36,7 @@ describe("the WikiText-2 task", function()
          assert.equal("perplexity (disjoint blocks of 8)", result.metric)
          assert.is_true(math.abs(result.value - math.exp(2)) < 1e-9)
          assert.equal(result.value, result.metrics.perplexity_blocks_8)
+         assert.same(keys(result.metrics), wikitext:figures(data.eval))
       end)
    end)
 
@@ -50,6 +52,7 @@ describe("the WikiText-2 task", function()
          local scorer = wikitext:scorer(data.eval)
          scorer:add(1, { nll = 22, tokens = 11 })
          assert.equal("perplexity (windows of 8, stride 4)", scorer:result().metric)
+         assert.same(keys(scorer:result().metrics), wikitext:figures(data.eval))
          assert.is_true(math.abs(scorer:result().metrics.word_perplexity
             - math.exp(22 / data.eval.words)) < 1e-9)
       end)

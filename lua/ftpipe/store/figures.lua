@@ -68,6 +68,14 @@ local function planned_staleness(plan)
    return list
 end
 
+--- The names of the numbers that summary.json may have beside `metrics`, and of its objects.
+M.NUMBERS = {
+   "best_step", "best_value", "eval_examples", "eval_loss", "eval_seconds", "loss_first",
+   "loss_last", "loss_mean", "samples_per_second", "seconds", "step_seconds_measured",
+   "step_seconds_predicted", "steps", "tokens_per_second", "value",
+}
+M.OBJECTS = { "copies" }
+
 --- What summary.json holds.
 -- @tparam run run
 -- @tparam score score of the last evaluation

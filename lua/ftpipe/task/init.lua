@@ -338,6 +338,14 @@ function Task:scorer(split)
    return self.rows.scorer(self, split)
 end
 
+--- The names of the figures that a scorer of a split will give (`metrics` of its result).
+-- @tparam table split of `load`
+-- @treturn {string,...} nil where only a result can tell: of a metric that is a function of its own
+-- @local
+function Task:figures(split)
+   return self.rows.figures and self.rows.figures(self, split)
+end
+
 function Task:__tostring()
    return ("task %s (%s)"):format(self.name, self.kind)
 end

@@ -21,6 +21,7 @@
 --                                  gives the rows
 --    sources(task, layout, rows)   see Task:sources; optional
 --    scorer(task, split)           see Task:scorer
+--    figures(task, split)          see Task:figures; optional
 -- for evaluation (see data/evaluate.lua)
 --    asks                          an option of family.training that makes the graph hand out what
 --                                  is scored; optional

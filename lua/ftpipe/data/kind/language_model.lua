@@ -12,6 +12,7 @@ local copy = require("ftpipe.base.copy")
 local counted = require("ftpipe.base.counted")
 local decode = require("ftpipe.data.decode")
 local generation = require("ftpipe.data.predict.generation")
+local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local records = require("ftpipe.text.records")
 local weights = require("ftpipe.data.predict.weights")
@@ -107,6 +108,9 @@ end
 function M.scorer(_, split)
    return windows.scorer(split)
 end
+
+--- The names of a score's figures.
+function M.figures(_, split) return keys(windows.scorer(split):result().metrics) end
 
 -- ---------------------------------------------------------------------------------------------
 -- Evaluation.

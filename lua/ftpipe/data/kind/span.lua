@@ -13,11 +13,13 @@ local batches = require("ftpipe.data.predict.batches")
 local evaluate = require("ftpipe.data.evaluate")
 local features = require("ftpipe.data.squad.features")
 local feed = require("ftpipe.data.feed")
+local keys = require("ftpipe.base.keys")
 local named = require("ftpipe.base.named")
 local reader = require("ftpipe.data.squad.reader")
 local records = require("ftpipe.text.records")
 local scorers = require("ftpipe.data.squad.scorer")
 local shown = require("ftpipe.base.shown")
+local squad = require("ftpipe.data.metric.squad")
 local usage = require("ftpipe.base.usage")
 local weights = require("ftpipe.data.predict.weights")
 
@@ -141,6 +143,9 @@ end
 function M.scorer(_, split)
    return scorers.new(split)
 end
+
+--- The names of a score's figures.
+function M.figures() return keys(squad.sum():result()) end
 
 -- ---------------------------------------------------------------------------------------------
 -- Evaluation.

@@ -24,6 +24,7 @@ local decode = require("ftpipe.data.decode")
 local drafts = require("ftpipe.data.drafts")
 local evaluate = require("ftpipe.data.evaluate")
 local generation = require("ftpipe.data.predict.generation")
+local keys = require("ftpipe.base.keys")
 local metrics = require("ftpipe.data.metric")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
@@ -319,6 +320,12 @@ function M.scorer(task, split)
       add = function(_, i, answer) score.add(split.examples[i], answer) end,
       result = function() return result_of(task, score) end,
    }
+end
+
+--- The names of a score's figures.
+function M.figures(task)
+   local metric = task.definition.metric
+   return answer_metrics.is_known(metric) and keys(metric.start(task).result()) or nil
 end
 
 -- ---------------------------------------------------------------------------------------------

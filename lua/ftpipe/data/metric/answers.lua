@@ -61,6 +61,14 @@ function known.grouped_f1.start(task)
    }
 end
 
+--- Whether a metric is one of those here, whose figures have the same names whatever is scored.
+function M.is_known(given)
+   for _, row in pairs(known) do
+      if row == given then return true end
+   end
+   return false
+end
+
 local rules = {
    start = { type = "function", required = true, help = "function(task) -> accumulator" },
    needs = { type = "string" },
