@@ -1,10 +1,13 @@
 --- What rules of sweeps decide, by hand.
 
 local controllers = require("ftpipe.sweep.controller")
+local core = require("ftpipe.core")
+local ends = require("ftpipe.sweep.ends")
 local ft = require("ftpipe")
 local methods = require("ftpipe.sweep.methods")
 local prune = require("ftpipe.sweep.prune")
 local random = require("ftpipe.base.random")
+local results = require("ftpipe.sweep.result")
 local spaces = require("ftpipe.sweep.space")
 local texts_of = require("ftpipe.sweep.text")
 
@@ -34,6 +37,65 @@ describe("a rule that gives trials up", function()
       local reports = { { trial = 1, step = 5, loss = 1 }, { trial = 2, step = 5, loss = 2 } }
       assert.is_true(prune.ends(rule, reports, { trial = 3, step = 2, loss = 3 }))
       assert.is_false(prune.ends(rule, reports, { trial = 3, step = 2, loss = 0.5 }))
+   end)
+end)
+
+describe("trials that end alike", function()
+   local SPACE = spaces.parameters { a = { 1, 2 }, b = { "x" }, c = ft.sweep.linear(0, 1) }
+
+   --- Whether a sweep with these trials ends: each has a, c, code and note.
+   local function ends_with(trials)
+      local rows = {}
+      for i, t in ipairs(trials) do
+         rows[i] = { number = i, flags = { a = t[1], b = "x", c = t[2] }, code = t[3], note = t[4],
+            state = t[3] and t[3] > 0 and "failed" or t[3] and "done" or "running" }
+      end
+      return ends.hopeless(rows, SPACE) ~= nil
+   end
+
+   it("end the sweep where all that changes has changed, from the third", function()
+      assert.is_true(ends_with { { 1, 0.1, 2, "x" }, { 2, 0.1, 2, "x" }, { 1, 0.3, 2, "x" } })
+      assert.is_false(ends_with { { 1, 0.1, 2, "x" }, { 2, 0.2, 2, "x" } })
+      assert.is_false(ends_with { { 1, 0.1, 2, "x" }, { 1, 0.2, 2, "x" }, { 1, 0.3, 2, "x" } })
+      assert.is_false(ends_with { { 1, 0.1, 2, "x" }, { 2, 0.1, 2, "x" }, { 1, 0.1, 2, "x" } })
+      assert.is_true(ends_with { { 1, 0.1, 2, "x" }, { 2, 0.2, 2, "x" }, { 1, 0.3 },
+         { 1, 0.4, 2, "x" } }) -- the third runs
+   end)
+
+   it("are no others, nor what their values did", function()
+      local two = { { 1, 0.1, 2, "x" }, { 2, 0.2, 2, "x" } }
+      assert.is_false(ends_with { two[1], two[2], { 1, 0.3, 2, "y" } })
+      assert.is_false(ends_with { two[1], two[2], { 1, 0.3, 0 }, { 1, 0.4, 2, "x" } })
+      for _, code in ipairs { 3, 4 } do
+         assert.is_false(ends_with { { 1, 0.1, code, "x" }, { 2, 0.2, code, "x" },
+            { 1, 0.3, code, "x" } })
+      end
+      for _, code in ipairs { 1, 5, 6, 137 } do
+         assert.is_true(ends_with { { 1, 0.1, code, "x" }, { 2, 0.2, code, "x" },
+            { 1, 0.3, code, "x" } })
+      end
+   end)
+
+   it("say the same in directories of their own", function()
+      assert.is_true(ends_with { { 1, 0.1, 6, "o/trials/0001: x" },
+         { 2, 0.2, 6, "o/trials/0002: x" }, { 1, 0.3, 6, "o/trials/0003: x" } })
+      assert.is_false(ends_with { { 1, 0.1, 6, "o/trials/0001: x" },
+         { 2, 0.2, 6, "o/trials/0001: x" }, { 1, 0.3, 6, "o/trials/0001: x" } })
+   end)
+end)
+
+describe("the number that counts", function()
+   local left = { steps = 3, better = "higher", list = { 1, 2 }, copies = { batches = 4 },
+      metrics = { f1 = 5, em = core.json.null } }
+
+   it("is found by the names that there are", function()
+      left.list = core.json.array(left.list)
+      assert.same({ "copies.batches", "f1", "steps" }, results.names(left))
+      for i, name in ipairs { "steps", "copies.batches", "f1", "metrics.f1" } do
+         assert.equal(({ 3, 4, 5, 5 })[i], (results.number(left, name)))
+      end
+      assert.same({ nil, true }, { results.number(left, "em") }) -- there, and no number
+      assert.same({ nil, false }, { results.number(left, "f2") })
    end)
 end)
 

@@ -184,6 +184,10 @@ if o.lr > (tonumber(os.getenv("DIVERGES_ABOVE")) or math.huge) then
    io.stderr:write('ftpipe: loss "nan"\n')
    os.exit(4)
 end
+if tostring(o.kind):find(os.getenv("REFUSES") or "^$") then
+   io.stderr:write("ftpipe: ", o.out, ": no such kind\n")
+   os.exit(2)
+end
 if os.getenv("FILLS_DISK") then core.sys.write_file(o.out .. "/hf", ("x"):rep(1e6)) end
 for step = 1, 4 do
    core.process.sleep(tonumber(os.getenv("SECONDS_A_STEP") or 0))
@@ -367,12 +371,86 @@ describe("ftpipe sweep", function()
       os.remove(directory .. "/runs")
       printed, err, code = sweep("ulimit -f 500; FILLS_DISK=1") -- in blocks of 1 KiB
       assert.equal(1, code, printed)
-      assert.matches("no trial has a value", err)
-      assert.matches("files could not be read or written", printed)
+      assert.matches("3 trials ended alike, .-: files could not be read or written: ", err)
       printed, err, code = sweep("FILLS_DISK=1", "--resume")
       assert.equal(0, code, err)
       assert.matches("5 trials: 5 done", printed)
-      assert.same({ 2, 2, 2, 2, 2 }, begun())
+      assert.same({ 2, 2, 1, 1, 2 }, begun()) -- three that failed alike were enough
+   end)
+
+   local TWO = [[local ft = require("ftpipe")
+return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 1,
+   space = { kind = { "a", "b" }, lot = { 1, 2, 3, 4, 5 } } }]]
+
+   it("ends early where all that it tries is refused alike, and goes on when that is mended",
+      function()
+      core.sys.write_file(directory .. "/s.lua", TWO:format(directory))
+      local _, err, code = sweep("REFUSES=.")
+      assert.equal(1, code, err)
+      assert.matches("3 trials ended alike, whatever they tried, and none otherwise: it refused "
+         .. "its flags: %S+/trials/0001: no such kind %(%S+/trials/0001.log has all of it%)", err)
+      assert.same({ [1] = 1, [2] = 1, [10] = 1 }, begun()) -- neighbours, and what differs in all
+      _, err, code = sweep("REFUSES=.", "--resume")
+      assert.equal(1, code, err)
+      assert.same({ [1] = 2, [2] = 2, [10] = 2 }, begun())
+      local printed
+      printed, err, code = sweep("", "--resume")
+      assert.equal(0, code, err)
+      assert.matches("10 trials: 10 done", printed)
+      assert.same({ 3, 3, 1, 1, 1, 1, 1, 1, 1, 3 }, begun())
+   end)
+
+   it("goes on where some of what it tries is refused alike", function()
+      core.sys.write_file(directory .. "/s.lua", TWO:format(directory))
+      local printed, err, code = sweep("REFUSES=a")
+      assert.equal(0, code, err)
+      assert.matches("10 trials: 5 failed, 5 done", printed)
+      assert.same({ 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, begun())
+      files.remove(out)
+      printed, err, code = sweep("REFUSES=.", "--trials 4") -- of one kind
+      assert.equal(1, code, printed)
+      assert.matches("no trial has a value, all ended alike: it refused its flags: ", err)
+   end)
+
+   it("ends with the first trial that lacks its metric, and reads it anew when that is mended",
+      function()
+      local text = SWEEP:format(directory, "random", 3, 1, "nil")
+      local function with(metric, goal)
+         core.sys.write_file(directory .. "/s.lua", (text:gsub("trials =",
+            ('metric = "%s", goal = "%s", trials ='):format(metric, goal))))
+      end
+      with("valeu", "max")
+      local printed, err, code = sweep("")
+      assert.equal(2, code, printed)
+      assert.matches("metric 'valeu': trial 1 left no such number %(did you mean 'value'%?%), but "
+         .. "steps, value; correct `metric` and go on with %-%-resume", err)
+      assert.same({ 1 }, begun())
+      with("value", "max")
+      printed, err, code = sweep("", "--resume")
+      assert.equal(0, code, err)
+      assert.matches("3 trials: 3 done\nbest 9", printed)
+      with("steps", "min") -- of what is there
+      printed, err, code = sweep("", "--resume")
+      assert.equal(0, code, err)
+      assert.matches("3 trials: 3 done\nbest 4: trial 1", printed)
+      assert.same({ 1, 1, 1 }, begun())
+   end)
+
+   it("finds a metric that a recipe's task does not have before its first step", function()
+      core.sys.write_file(directory .. "/s.lua", [[local ft = require("ftpipe")
+         return ft.sweep { run = { "recipes/t5_rte.lua", steps = 2, eval_limit = 8,
+               profile = "modelled" }, space = { lr = { 1e-4, 1e-3 } }, method = "grid",
+            metric = "acuracy", goal = "max" }]])
+      local words = "metric 'acuracy': a run of task rte leaves no such number %(did you mean "
+         .. "'accuracy'%?%), but accuracy, best_step, "
+      local _, err, code = sweep("")
+      assert.equal(2, code, err)
+      assert.matches("\nftpipe: " .. words, err)
+      assert.equal(1, #rows())
+      assert.is_nil(core.sys.exists(out .. "/trials/0001/metrics.jsonl"))
+      _, err, code = sweep("", "--dry-run")
+      assert.equal(2, code, err)
+      assert.matches("^ftpipe: " .. words, err)
    end)
 
    it("stops, pauses and goes on when it is told to", function()

@@ -4,6 +4,7 @@ local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local controllers = require("ftpipe.sweep.controller")
 local core = require("ftpipe.core")
+local ends = require("ftpipe.sweep.ends")
 local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
@@ -140,7 +141,7 @@ local function dry_run(sweep)
    if not sweep.is_recipe then return end
    local words = controllers.command(sweep, first, { dry_run = true })
    io.stdout:flush() -- the trial prints behind it
-   local pid = core.process.start(words, nil, nil, {})
+   local pid = core.process.start(words, nil, nil, { controllers.metric_variable(sweep) })
    local code = core.process.poll(pid)
    while not code do
       core.process.sleep(0.02)
@@ -180,16 +181,14 @@ local function run(path, flags)
    check_directory(controller, sweep, flags)
    core.sys.write_file(out .. "/sweep.lua", core.sys.read_file(path))
    controller:adopt()
-   for _, row in ipairs(controller.index:trials()) do
-      if row.state == "failed" and controllers.may_try_again(row) then
-         controller.index:finish(row.number, { state = "waiting" })
-      end
-   end
+   controller:revise()
    controller:run(announce(controller))
-   print(text.table(controller.index:trials(), controller:goal()))
-   if not text.best(controller.index:trials(), controller:goal()) then
-      core.fail("invalid argument", ("no trial has a value; what they said is in %s/trials"):format(
-         out), 1)
+   local rows, goal = controller.index:trials(), controller:goal()
+   print(text.table(rows, goal))
+   if not text.best(rows, goal) then
+      local alike = ends.alike(rows)[1]
+      core.fail("invalid argument", ("no trial has a value%s; what they said is in %s/trials")
+         :format(alike and ", all ended alike: " .. alike.note or "", out), 1)
    end
 end
 

@@ -12,6 +12,7 @@ local opts = require("ftpipe.base.opts")
 local plans = require("ftpipe.plan")
 local rehearse = require("ftpipe.run.rehearse")
 local runs = require("ftpipe.run")
+local wanted = require("ftpipe.run.wanted")
 
 local rules = {
    args = { type = "table", required = true },
@@ -62,6 +63,7 @@ return function(o)
    print(plan)
    plan:check()
    if plan.only then
+      wanted(task, data)
       if plan.devices[1].executes then rehearse { plan = plan, data = data, args = args } end
       return plan
    end

@@ -27,6 +27,7 @@ local suggest = require("ftpipe.base.suggest")
 local training = require("ftpipe.run.training")
 local trial = require("ftpipe.sweep.trial")
 local units = require("ftpipe.base.units")
+local wanted = require("ftpipe.run.wanted")
 local watchdog = require("ftpipe.run.watchdog")
 
 local M = {}
@@ -76,6 +77,7 @@ function M.new(o)
    o = opts.check("ft.run", RULES, o)
    local plan, args = o.plan, o.args
    plan.options.model:check_trainable()
+   wanted(o.task, o.data)
    local run = fields.new(Run, {
       plan = plan,
       model = plan.options.model,

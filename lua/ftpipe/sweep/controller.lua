@@ -7,13 +7,14 @@
 --    DIR/trials/0007.log   what it printed; of a command what it said, beside 0007.json
 
 local core = require("ftpipe.core")
+local ends = require("ftpipe.sweep.ends")
 local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
 local number_text = require("ftpipe.base.number_text")
+local results = require("ftpipe.sweep.result")
 local spaces = require("ftpipe.sweep.space")
 local trial = require("ftpipe.sweep.trial")
-local short = require("ftpipe.base.words").short
 
 local M = {}
 local Controller = {}
@@ -22,41 +23,6 @@ Controller.__index = Controller
 local SIGINT, SIGTERM = 2, 15
 local POLL_SECONDS = 0.05
 local ORPHAN_SECONDS = 120 -- for trials of a sweep that died, to save and end
-
--- What an exit code means for a trial that was not asked to stop. `again`: --resume tries it again.
-local ENDS = {
-   [2] = { note = "it refused its flags" },
-   [3] = { note = "its plan does not fit" },
-   [4] = { note = "it diverged" },
-   [5] = { note = "a device was lost", again = true },
-   [6] = { note = "files could not be read or written", again = true },
-   [75] = { note = "it was stopped", again = true },
-}
-
-local MOST_SAID = 160 -- characters of a trial's own words in its note
-
---- The error that a trial has printed, after ": "; nothing where there is none.
-local function said(log)
-   local last = ""
-   if core.sys.exists(log) == "file" then
-      for line in core.sys.read_file(log):gmatch("[^\r\n]+") do
-         last = line:match("^ftpipe: (.+)") or last
-      end
-   end
-   return last ~= "" and ": " .. short(last:gsub("%c", "?"):gsub('"', "'"), MOST_SAID) or ""
-end
-
---- Whether --resume tries a failed trial again: when what ended it came from outside.
-function M.may_try_again(row)
-   return row.state ~= "failed" or row.code == nil or row.code > 128
-      or (ENDS[row.code] or {}).again == true
-end
-
---- How a trial ended, in words, its own behind them.
-local function note_of(code, log)
-   if code > 128 then return ("signal %d ended it"):format(code - 128) end
-   return (ENDS[code] and ENDS[code].note or "exit code " .. code) .. said(log)
-end
 
 -- ---------------------------------------------------------------------------------------------
 -- Command lines.
@@ -97,17 +63,11 @@ function M.command(sweep, values, more)
    return M.flag_words(words, flags)
 end
 
+--- What tells a trial which number counts.
+function M.metric_variable(sweep) return trial.METRIC .. "=" .. (sweep.metric or "") end
+
 -- ---------------------------------------------------------------------------------------------
 -- Results.
-
---- The number that a dotted name has in a table.
-local function at_name(data, name)
-   for key in name:gmatch("[^.]+") do
-      if type(data) ~= "table" then return nil end
-      data = data[key]
-   end
-   return tonumber(data)
-end
 
 local function read_json(path)
    if not core.sys.exists(path) then return nil end
@@ -115,21 +75,12 @@ local function read_json(path)
    return ok and type(data) == "table" and data or nil
 end
 
---- The names of the numbers that a trial has left, for a message.
-local function numbers_of(data)
-   local names = {}
-   for _, key in ipairs(keys(data or {})) do
-      if type(data[key]) == "number" then names[#names + 1] = key end
-   end
-   return table.concat(names, ", ")
-end
-
 --- What a trial has left: its value, its steps, and whether more is better (nil: unknown).
 function Controller:result(number)
    local sweep, data = self.sweep, self:left(number)
    if not data then return nil end
    if sweep.metric then
-      local value = at_name(data, sweep.metric) or at_name(data.metrics, sweep.metric)
+      local value = results.number(data, sweep.metric)
       return value and { value = value, step = data.steps }
    end
    local value = tonumber(data.best_value or data.value)
@@ -185,7 +136,8 @@ local function start(controller, number, point, slot)
    if not sweep.is_recipe then os.remove(path .. ".json") end
    local pid = core.process.start(M.command(sweep, values, own),
       path .. (sweep.is_recipe and ".log" or ".json"), path .. ".log",
-      { ("%s=%d:%s"):format(trial.VARIABLE, number, controller.dir) }, controller:cpus(slot))
+      { ("%s=%d:%s"):format(trial.TRIAL, number, controller.dir), M.metric_variable(sweep) },
+      controller:cpus(slot))
    controller.children[slot] = { pid = pid, number = number }
 end
 
@@ -208,6 +160,21 @@ local function was_pruned(controller, number)
    return false
 end
 
+--- Why a trial that has ended well has no value. That there is nothing of the metric's name is
+-- taken to be so in every trial, unless one has had it.
+local function note_of_none(controller, number)
+   local left, metric = controller:left(number), controller.sweep.metric
+   if not left then return "it left no result" end
+   if not metric then return "it left no value" end
+   if select(2, results.number(left, metric)) then return metric .. " is no number" end
+   for _, row in ipairs(controller.index:trials()) do
+      if row.value then return "it left no " .. metric end
+   end
+   local names = results.names(left)
+   controller.index:set("fault", results.unknown(metric, ("trial %d left"):format(number), names))
+   return results.unknown(metric, "it left", names)
+end
+
 --- Notes how a trial ended. `code` nil: unknown, its sweep had died.
 function Controller:note_end(number, code)
    local result = (code == 0 or code == nil) and self:result(number) or nil
@@ -222,12 +189,11 @@ function Controller:note_end(number, code)
       ended.state = "waiting"
    else
       ended.state = "failed"
-      ended.note = code ~= 0 and note_of(code, self:path(number) .. ".log")
-         or not self:left(number) and "it left no result"
-         or ("it has no number '%s', but %s"):format(self.sweep.metric,
-            numbers_of(self:left(number)))
+      ended.note = code ~= 0 and ends.note(code, self:path(number) .. ".log")
+         or note_of_none(self, number)
    end
    self.index:finish(number, ended)
+   self.looked = false
    if self.seen then self.seen(number, ended) end
 end
 
@@ -249,6 +215,19 @@ function Controller:adopt()
    end
 end
 
+--- The number of a new trial: the first that there is none of. Of a grid, whose neighbours differ
+-- in little, the last one, where nothing but the same failure came of it so far: it tells whether
+-- that comes of what they try.
+local function new_number(sweep, rows)
+   local there, number = {}, 1
+   for _, row in ipairs(rows) do there[row.number] = true end
+   if sweep.method == "grid" and ends.alike(rows)[1] and not there[sweep.trials] then
+      return sweep.trials
+   end
+   while there[number] do number = number + 1 end
+   return number
+end
+
 --- The next trial: one that waits, else a new one; nil when there is none.
 local function next_trial(controller)
    local sweep, rows = controller.sweep, controller.index:trials()
@@ -259,7 +238,7 @@ local function next_trial(controller)
    end
    local over = sweep.time and core.sys.unix_time() - controller.began > sweep.time
    if over or #rows >= (sweep.trials or math.huge) then return nil end
-   local number = #rows + 1
+   local number = new_number(sweep, rows)
    local point = methods.point(sweep.method, sweep.parameters, number, controller:found(), sweep)
    return point and number, point
 end
@@ -285,6 +264,39 @@ function Controller:poll()
    end
 end
 
+--- Refuses to go on where no trial would have a value.
+local function check_hope(controller)
+   if controller.looked then return end
+   controller.looked = true
+   local fault = controller.index:get("fault")
+   if fault and fault ~= "" then
+      core.fail("invalid argument", fault .. "; correct `metric` and go on with --resume", 2)
+   end
+   local alike = ends.hopeless(controller.index:trials(), controller.sweep.parameters)
+   if not alike then return end
+   core.fail("invalid argument", ("%d trials ended alike, whatever they tried, and none "
+      .. "otherwise: %s (%s.log has all of it); mend that and go on with --resume, or change `run` "
+      .. "or `space` and give another directory"):format(#alike, alike[1].note,
+      controller:path(alike[1].number)), 1)
+end
+
+--- Looks again at trials that have ended, where a sweep goes on: those that may end otherwise now
+-- wait, and what others have left is read anew where another metric counts.
+function Controller:revise()
+   local metric, was = self.sweep.metric or "", self.index:get("metric")
+   self.index:set("metric", metric)
+   self.index:set("fault", "")
+   for _, row in ipairs(self.index:trials()) do
+      local has_ended = row.state == "done" or row.state == "pruned"
+      local lacks = row.state == "failed" and row.code == 0 and self:left(row.number)
+      if lacks or has_ended and was and was ~= metric then
+         self:note_end(row.number, row.code)
+      elseif row.state == "failed" and not ends.stays(row) then
+         self.index:finish(row.number, { state = "waiting" })
+      end
+   end
+end
+
 --- Starts what there is room for; whether anything runs.
 local function fill(controller)
    if controller.index:get("control") ~= "pause" then
@@ -301,7 +313,8 @@ end
 
 --- All trials, to the end of the budget.
 -- @tparam[opt] function seen called with the number of each trial that ended, and how
--- @raise cancelled: Ctrl-C, SIGTERM, or `ftpipe sweep stop`
+-- @raise cancelled: Ctrl-C, SIGTERM, or `ftpipe sweep stop`; invalid argument: no trial would have
+--   a value
 function Controller:run(seen)
    self.seen = seen
    core.sys.hold_interrupt(true)
@@ -314,6 +327,7 @@ function Controller:run(seen)
             core.fail("cancelled", ("stopped; ftpipe sweep FILE --out %s --resume goes on"):format(
                self.dir), signal == SIGINT and 130 or 75)
          end
+         check_hope(self)
          if not fill(self) and control ~= "pause" then break end
          core.process.sleep(POLL_SECONDS)
          self:poll()
