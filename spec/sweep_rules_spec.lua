@@ -40,6 +40,58 @@ describe("a rule that gives trials up", function()
    end)
 end)
 
+describe("what a sweep gives up", function()
+   it("is by ASHA what a replay of the reports gives up", function()
+      local rule = { kind = "asha", min = 2, eta = 3 }
+      local reports, ended = {}, {}
+      local state = 12345
+      local function chance()
+         state = state * 16807 % 2147483647
+         return state / 2147483647
+      end
+      local at, quality = {}, {}
+      for trial = 1, 27 do at[trial], quality[trial] = 0, chance() end
+      for _ = 1, 600 do -- in any order, as processes beside each other report
+         local trial = math.floor(chance() * 27) + 1
+         if not ended[trial] and at[trial] < 18 then
+            at[trial] = at[trial] + 1
+            local report = { trial = trial, step = at[trial],
+               loss = quality[trial] + 1 / at[trial] }
+            report.ends = prune.ends(rule, reports, report)
+            ended[trial] = report.ends or nil
+            reports[#reports + 1] = report
+         end
+      end
+      local before, n_ended, last = {}, 0, 0
+      for i, report in ipairs(reports) do
+         assert.equal(report.ends, prune.ends(rule, before, report), i)
+         if report.ends then
+            n_ended = n_ended + 1
+            local rung = prune.rung(rule, report.step)
+            assert.is_true(report.step == 2 or report.step == 6 or report.step == 18, rung)
+         end
+         if report.step == 18 then last = last + 1 end
+         before[i] = report
+      end
+      assert.is_true(n_ended >= 14, n_ended)
+      assert.is_true(last >= 1 and last <= 9, last)
+   end)
+
+   it("is by the median what is worse than half of the others", function()
+      local rule, reports = { kind = "median", min = 1 }, {}
+      for trial, loss in ipairs { 1, 2, 3, 4 } do
+         reports[trial] = { trial = trial, step = 1, loss = loss }
+      end
+      local function gives_up(loss)
+         return prune.ends(rule, reports, { trial = 9, step = 1, loss = loss })
+      end
+      assert.is_false(gives_up(2.4))
+      assert.is_true(gives_up(2.6))
+      assert.is_true(gives_up(0 / 0))
+      assert.is_false(prune.ends(rule, reports, { trial = 9, step = 2, loss = 9 })) -- nobody there
+   end)
+end)
+
 describe("trials that end alike", function()
    local SPACE = spaces.parameters { a = { 1, 2 }, b = { "x" }, c = ft.sweep.linear(0, 1) }
 

@@ -113,58 +113,6 @@ describe("what a sweep tries", function()
    end)
 end)
 
-describe("what a sweep gives up", function()
-   it("is by ASHA what a replay of the reports gives up", function()
-      local rule = { kind = "asha", min = 2, eta = 3 }
-      local reports, ended = {}, {}
-      local state = 12345
-      local function chance()
-         state = state * 16807 % 2147483647
-         return state / 2147483647
-      end
-      local at, quality = {}, {}
-      for trial = 1, 27 do at[trial], quality[trial] = 0, chance() end
-      for _ = 1, 600 do -- in any order, as processes beside each other report
-         local trial = math.floor(chance() * 27) + 1
-         if not ended[trial] and at[trial] < 18 then
-            at[trial] = at[trial] + 1
-            local report = { trial = trial, step = at[trial],
-               loss = quality[trial] + 1 / at[trial] }
-            report.ends = prune.ends(rule, reports, report)
-            ended[trial] = report.ends or nil
-            reports[#reports + 1] = report
-         end
-      end
-      local before, n_ended, last = {}, 0, 0
-      for i, report in ipairs(reports) do
-         assert.equal(report.ends, prune.ends(rule, before, report), i)
-         if report.ends then
-            n_ended = n_ended + 1
-            local rung = prune.rung(rule, report.step)
-            assert.is_true(report.step == 2 or report.step == 6 or report.step == 18, rung)
-         end
-         if report.step == 18 then last = last + 1 end
-         before[i] = report
-      end
-      assert.is_true(n_ended >= 14, n_ended)
-      assert.is_true(last >= 1 and last <= 9, last)
-   end)
-
-   it("is by the median what is worse than half of the others", function()
-      local rule, reports = { kind = "median", min = 1 }, {}
-      for trial, loss in ipairs { 1, 2, 3, 4 } do
-         reports[trial] = { trial = trial, step = 1, loss = loss }
-      end
-      local function ends(loss)
-         return prune.ends(rule, reports, { trial = 9, step = 1, loss = loss })
-      end
-      assert.is_false(ends(2.4))
-      assert.is_true(ends(2.6))
-      assert.is_true(ends(0 / 0))
-      assert.is_false(prune.ends(rule, reports, { trial = 9, step = 2, loss = 9 })) -- nobody there
-   end)
-end)
-
 -- A recipe that costs nothing: its value is best at lr = 1e-3; it notes that it ran, and does what
 -- its environment asks of it.
 local RECIPE = [[
@@ -192,10 +140,12 @@ if os.getenv("FILLS_DISK") then core.sys.write_file(o.out .. "/hf", ("x"):rep(1e
 for step = 1, 4 do
    core.process.sleep(tonumber(os.getenv("SECONDS_A_STEP") or 0))
    if core.sys.interrupted() then os.exit(75) end
-   if trial.ends(step, value + step, "higher") then break end
+   if trial.ends { step = step, value = value + step, better = "higher",
+      metrics = { other = -step - value } } then break end
 end
 core.sys.write_file(o.out .. "/summary.json",
-   core.json.encode { value = value, better = "higher", steps = 4 })
+   core.json.encode { value = value, better = "higher", steps = 4,
+      metrics = { other = -value } })
 lock:free()
 ]]
 
@@ -311,6 +261,21 @@ describe("ftpipe sweep", function()
          "--out", out })
    end)
 
+   it("gives up by the number that it names, where evaluations have it", function()
+      local rule = '{ kind = "asha", min = 1, eta = 2 }, goal = "max", metric = "%s"'
+      write("random", 4, 1, rule:format("other"))
+      local printed, err, code = sweep("")
+      assert.equal(0, code, err)
+      for _, report in ipairs(indexed("reports")) do assert.is_true(report.loss > 0) end
+      assert.matches("pruned", printed)
+      files.remove(out)
+      write("random", 4, 1, rule:format("steps"))
+      printed, err, code = sweep("")
+      assert.equal(0, code, err)
+      assert.matches("4 trials: 4 done", printed)
+      assert.matches("\nprune has given nothing up: no trial said its steps at an evaluation", err)
+   end)
+
    it("loses nothing when it is killed, nor when a trial is", function()
       write("random", 6, 2)
       local pid = start { SECONDS_A_STEP = 0.15 }
@@ -423,7 +388,7 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       local printed, err, code = sweep("")
       assert.equal(2, code, printed)
       assert.matches("metric 'valeu': trial 1 left no such number %(did you mean 'value'%?%), but "
-         .. "steps, value; correct `metric` and go on with %-%-resume", err)
+         .. "other, steps, value; correct `metric` and go on with %-%-resume", err)
       assert.same({ 1 }, begun())
       with("value", "max")
       printed, err, code = sweep("", "--resume")

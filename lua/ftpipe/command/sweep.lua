@@ -185,6 +185,10 @@ local function run(path, flags)
    controller:run(announce(controller))
    local rows, goal = controller.index:trials(), controller:goal()
    print(text.table(rows, goal))
+   if sweep.prune and #controller.index:reports() == 0 then
+      io.stderr:write(("prune has given nothing up: no trial said its %s at an evaluation on its "
+         .. "way (of recipes: eval_every)\n"):format(sweep.metric or "value"))
+   end
    if not text.best(rows, goal) then
       local alike = ends.alike(rows)[1]
       core.fail("invalid argument", ("no trial has a value%s; what they said is in %s/trials")

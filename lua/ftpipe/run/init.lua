@@ -244,7 +244,7 @@ function Run:judge()
       self:checkpoint(true)
    end
    local last = self.done >= self.plan.options.steps
-   if not last and trial.ends(self.done, score.value, score.better) then
+   if not last and trial.ends(score:row(self.done)) then
       self.stopped = true
       self:say(("stopped: others of the sweep are better at step %d"):format(self.done))
    elseif self.best:is_over() then

@@ -16,23 +16,26 @@ local function own()
    return tonumber(number), indexes.open(path, true)
 end
 
---- Says what an evaluation gave.
--- @tparam int step
--- @tparam number value
--- @tparam string better "higher" or "lower"
--- @treturn boolean whether the sweep gives this run up; false outside a sweep
-function M.ends(step, value, better)
-   local number, index = own()
-   if not number then return false end
-   local ends = index:report(number, step, better == "lower" and value or -value)
-   index:close()
-   return ends
-end
-
 --- The name of the number that counts, where the sweep says one.
 function M.metric()
    local name = os.getenv(M.METRIC)
    return name ~= "" and name or nil
+end
+
+--- Says what an evaluation on the way gave.
+-- @tparam table row step, value, better ("higher" or "lower"), and where the sweep names another
+--   number, this one or `metrics`; without it nothing is said
+-- @treturn boolean whether the sweep gives this run up; false outside a sweep
+function M.ends(row)
+   local number, index = own()
+   if not number then return false end
+   local metric, value, lower = M.metric(), row.value, row.better == "lower"
+   if metric then
+      value, lower = result.number(row, metric), index:get("goal") == "min"
+   end
+   local ends = value and index:report(number, row.step, lower and value or -value) or false
+   index:close()
+   return ends
 end
 
 --- Refuses the metric, which no trial would have; tells the sweep, which then ends.
