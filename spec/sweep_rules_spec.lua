@@ -4,6 +4,7 @@ local controllers = require("ftpipe.sweep.controller")
 local core = require("ftpipe.core")
 local ends = require("ftpipe.sweep.ends")
 local ft = require("ftpipe")
+local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
 local prune = require("ftpipe.sweep.prune")
 local random = require("ftpipe.base.random")
@@ -189,6 +190,26 @@ describe("a point of a sweep", function()
          end
          assert.is_true(k == 4 and n >= 4 or n > 500, n) -- of the last there are no more
       end
+   end)
+
+   it("is no other trial's, until a space that ends has no more", function()
+      local few = spaces.parameters {
+         n = ft.sweep.whole(1, 3), x = { "a", "b", "a" }, y = { true },
+      }
+      assert.equal(6, spaces.size(few))
+      for _, method in ipairs(methods.names) do
+         local rows, found, o, seen = {}, {}, { seed = 1, grid_steps = 5 }, {}
+         assert.equal(6, methods.size(method, few, o), method)
+         for number = 1, 6 do
+            local point = methods.new_point(method, few, number, found, o, rows)
+            rows[number] = { flags = spaces.values(few, point) }
+            found[number] = { point = point, loss = number }
+            seen[rows[number].flags.n .. rows[number].flags.x] = true
+         end
+         assert.same({ "1a", "1b", "2a", "2b", "3a", "3b" }, keys(seen), method)
+         assert.is_nil(methods.new_point(method, few, 7, found, o, rows))
+      end
+      assert.is_nil(spaces.size(LINE))
    end)
 
    it("is the middle of its part of a range, on a grid", function()

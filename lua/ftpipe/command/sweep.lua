@@ -130,16 +130,15 @@ end
 local function dry_run(sweep)
    local shown = math.min(sweep.trials or 5, 5)
    print(tostring(sweep))
-   local first
+   local rows = {}
    for number = 1, shown do
-      local point = methods.point(sweep.method, sweep.parameters, number, {}, sweep)
-      local values = spaces.values(sweep.parameters, point)
-      first = first or values
-      print(("%5d  %s"):format(number, text.flags(values)))
+      local point = methods.new_point(sweep.method, sweep.parameters, number, {}, sweep, rows)
+      rows[number] = { flags = spaces.values(sweep.parameters, point) }
+      print(("%5d  %s"):format(number, text.flags(rows[number].flags)))
    end
    if sweep.trials and sweep.trials > shown then print("  ...") end
    if not sweep.is_recipe then return end
-   local words = controllers.command(sweep, first, { dry_run = true })
+   local words = controllers.command(sweep, rows[1].flags, { dry_run = true })
    io.stdout:flush() -- the trial prints behind it
    local pid = core.process.start(words, nil, nil, { controllers.metric_variable(sweep) })
    local code = core.process.poll(pid)
@@ -168,9 +167,8 @@ local function run(path, flags)
    for _, name in ipairs { "jobs", "trials", "time" } do
       if flags[name] then sweep[name] = flags[name] end
    end
-   if sweep.method == "grid" then
-      sweep.trials = math.min(sweep.trials, spaces.grid_size(sweep.parameters, sweep.grid_steps))
-   end
+   local size = methods.size(sweep.method, sweep.parameters, sweep)
+   if size then sweep.trials = math.min(sweep.trials, size) end
    local cpus = #core.process.cpus()
    if sweep.jobs > cpus then
       usage("--jobs %d: there are %d CPUs, and trials share none", sweep.jobs, cpus)

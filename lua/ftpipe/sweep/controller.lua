@@ -239,7 +239,8 @@ local function next_trial(controller)
    local over = sweep.time and core.sys.unix_time() - controller.began > sweep.time
    if over or #rows >= (sweep.trials or math.huge) then return nil end
    local number = new_number(sweep, rows)
-   local point = methods.point(sweep.method, sweep.parameters, number, controller:found(), sweep)
+   local point = methods.new_point(sweep.method, sweep.parameters, number, controller:found(),
+      sweep, rows)
    return point and number, point
 end
 

@@ -62,14 +62,6 @@ function M.alike(rows)
    return list
 end
 
---- Whether a parameter has one value alone, in the whole sweep.
-local function is_fixed(parameter)
-   for _, value in ipairs(parameter.values or {}) do
-      if value ~= parameter.values[1] then return false end
-   end
-   return parameter.values ~= nil
-end
-
 local function has_changed(name, rows)
    for _, row in ipairs(rows) do
       if row.flags[name] ~= rows[1].flags[name] then return true end
@@ -86,7 +78,8 @@ function M.hopeless(rows, parameters)
    local list = M.alike(rows)
    if #list < FEWEST then return nil end
    for _, parameter in ipairs(parameters) do
-      if not is_fixed(parameter) and not has_changed(parameter.name, list) then return nil end
+      local may_change = parameter.range or #parameter.values > 1
+      if may_change and not has_changed(parameter.name, list) then return nil end
    end
    return list
 end

@@ -28,7 +28,7 @@ local RULES = {
    metric = { type = "string", help = "a number that a trial left; a recipe's own if absent" },
    goal = { choices = { "max", "min" }, help = "of the metric; a recipe's own if absent" },
    method = { choices = methods.names, default = "tpe", help = "what is tried next" },
-   trials = { type = "int", min = 1, help = "at most; a grid's size when absent" },
+   trials = { type = "int", min = 1, help = "at most; all there are when absent" },
    time = { type = "seconds", help = "after which no trial begins" },
    grid_steps = { type = "int", min = 1, default = 5, help = "of a range, with method grid" },
    prune = { type = "table", help = "when a trial is given up: kind, min, eta" },
@@ -47,6 +47,22 @@ function Sweep:__tostring()
       self.trials and counted(self.trials, "trial") or "no limit of trials")
 end
 
+--- Refuses a command line that is none, or that says a flag twice.
+local function check_run(o)
+   for key, value in pairs(o.run) do
+      if type(key) == "string" then
+         spaces.check_flag("run", key, value)
+      elseif type(value) ~= "string" then
+         opts.fail("ft.sweep", "run[%s] is a %s, expected a word", tostring(key), type(value))
+      end
+   end
+   for _, parameter in ipairs(o.parameters) do
+      if o.run[parameter.name] ~= nil then
+         opts.fail("ft.sweep", "%s is in run and in space", parameter.name)
+      end
+   end
+end
+
 --- A sweep, checked.
 -- @tparam table definition
 -- @treturn sweep the options with their defaults, and `parameters`, sorted by name
@@ -56,16 +72,13 @@ function M.new(definition)
       opts.fail("ft.sweep", "run begins with a recipe or a command, as \"recipes/t5_rte.lua\"")
    end
    o.parameters = spaces.parameters(o.space)
-   for _, parameter in ipairs(o.parameters) do
-      if o.run[parameter.name] ~= nil then
-         opts.fail("ft.sweep", "%s is in run and in space", parameter.name)
-      end
-   end
+   check_run(o)
    if o.prune then o.prune = opts.check("ft.sweep: prune", PRUNE, o.prune) end
    local size = methods.size(o.method, o.parameters, o)
    if size then o.trials = math.min(o.trials or size, size) end
    if not o.trials and not o.time then
-      opts.fail("ft.sweep", "method %s does not end by itself: give trials or time", o.method)
+      opts.fail("ft.sweep", "method %s does not end by itself in this space: give trials or time",
+         o.method)
    end
    o.is_recipe = core.sys.exists(o.run[1]) == "file"
    if not o.is_recipe and o.run[1]:match("%.lua$") then
@@ -78,6 +91,14 @@ function M.new(definition)
    if not o.is_recipe and not (o.metric and o.goal) then
       opts.fail("ft.sweep", "'%s' is no recipe: of a command, metric and goal say what counts",
          o.run[1])
+   end
+   if o.prune and not o.is_recipe then
+      opts.fail("ft.sweep", "prune: '%s' is no recipe, which alone evaluates on its way", o.run[1])
+   end
+   for _, name in ipairs(o.is_recipe and { "out", "resume" } or {}) do
+      if o.run[name] ~= nil or o.space[name] ~= nil then
+         opts.fail("ft.sweep", "%s: the sweep gives each trial of a recipe its own", name)
+      end
    end
    return setmetatable(o, Sweep)
 end

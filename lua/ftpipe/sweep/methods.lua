@@ -181,15 +181,15 @@ local ROWS = {
          if number > grid_size(parameters, o) then return nil end
          return spaces.grid_point(parameters, o.grid_steps, number)
       end },
-   { name = "random",
+   { name = "random", size = spaces.size,
       point = function(parameters, number, _, o)
          return random_point(parameters, number, o.seed)
       end },
-   { name = "halton",
+   { name = "halton", size = spaces.size,
       point = function(parameters, number, _, o)
          return halton_point(parameters, number, o.seed)
       end },
-   { name = "tpe", point = tpe_point },
+   { name = "tpe", size = spaces.size, point = tpe_point },
 }
 
 M.names = column(ROWS, "name")
@@ -206,6 +206,27 @@ end
 --- The point of a trial; nil where the method has no more.
 function M.point(method, parameters, number, found, o)
    return by_name[method].point(parameters, number, found, o)
+end
+
+local DRAWS = 20 -- of points that were tried, before what was not is looked for in turn
+
+--- The point of a trial whose values none of the trials so far has (`rows`, by their `flags`): they
+-- would come to the same. Nil where there is none.
+function M.new_point(method, parameters, number, found, o, rows)
+   local tried = {}
+   for _, row in ipairs(rows) do tried[spaces.key(row.flags)] = true end
+   local function is_new(point)
+      return point and not tried[spaces.key(spaces.values(parameters, point))]
+   end
+   for more = 0, DRAWS do
+      local point = M.point(method, parameters, number + more, found, o)
+      if is_new(point) then return point end
+   end
+   for i = 1, spaces.size(parameters) or 0 do
+      local point = spaces.grid_point(parameters, math.huge, i)
+      if is_new(point) then return point end
+   end
+   return nil
 end
 
 return M

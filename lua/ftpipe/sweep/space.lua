@@ -2,6 +2,7 @@
 -- space has a coordinate in [0, 1) for each parameter, in the order of their names.
 
 local core = require("ftpipe.core")
+local number_text = require("ftpipe.base.number_text")
 local opts = require("ftpipe.base.opts")
 
 local M = {}
@@ -9,8 +10,8 @@ local M = {}
 local Range = { __name = "range" }
 
 function Range:__tostring()
-   return ("%g to %g%s"):format(self.low, self.high, self.scale == "log" and ", by factors"
-      or self.whole and ", whole" or "")
+   return ("%s to %s%s"):format(number_text(self.low), number_text(self.high),
+      self.scale == "log" and ", by factors" or self.whole and ", whole" or "")
 end
 
 --- Numbers from low to high.
@@ -30,16 +31,55 @@ end
 
 local function is_range(value) return getmetatable(value) == Range end
 
+--- Refuses what a command line cannot say: a flag is a text, a number or a boolean, and its name
+-- has _ between its words.
+-- @tparam string what "space"
+-- @tparam string name
+-- @param value
+function M.check_flag(what, name, value)
+   local is_number = type(value) == "number" and value - value == 0 -- finite
+   if not is_number and type(value) ~= "string" and type(value) ~= "boolean" then
+      opts.fail("ft.sweep", "%s.%s: %s is no value of a flag, expected a number, a text or a "
+         .. "boolean", what, name, tostring(value))
+   elseif not name:find("^%w[%w_]*$") then
+      opts.fail("ft.sweep", "%s: '%s' is no name of a flag%s", what, name,
+         name:find("-", 1, true) and ", expected " .. name:gsub("^%-+", ""):gsub("-", "_") or "")
+   end
+end
+
+--- Whether a table is a list and no more, with something in it.
+local function is_list(value)
+   if type(value) ~= "table" then return false end
+   local n = 0
+   for _ in pairs(value) do n = n + 1 end
+   return n > 0 and n == #value
+end
+
+--- The values of a list, each once.
+local function checked_values(name, list)
+   local values, seen = {}, {}
+   for _, value in ipairs(list) do
+      M.check_flag("space", name, value)
+      if not seen[value] then seen[value], values[#values + 1] = true, value end
+   end
+   return values
+end
+
 --- Parameters of a definition's `space`, sorted by name: { name =, values = (list) } or { name =,
 -- range = }.
 function M.parameters(space)
    local list = {}
+   for key in pairs(space) do
+      if type(key) ~= "string" then
+         opts.fail("ft.sweep", "space[%s] has no name, expected { lr = ... }", tostring(key))
+      end
+   end
    for _, name in ipairs(opts.names(space)) do
       local value = space[name]
       if is_range(value) then
          list[#list + 1] = { name = name, range = value }
-      elseif type(value) == "table" and #value > 0 then
-         list[#list + 1] = { name = name, values = value }
+      elseif is_list(value) then
+         list[#list + 1] = { name = name, values = checked_values(name, value) }
       else
          opts.fail("ft.sweep", "space.%s: expected a list of values or a range, as "
             .. "ft.sweep.log(1e-4, 1e-2)", name)
@@ -85,6 +125,9 @@ function M.values(parameters, point)
    return values
 end
 
+--- A text that is the same for the same values alone.
+function M.key(values) return core.json.encode(values, { sort = true }) end
+
 --- How many values of a parameter a grid has: all of a list, `steps` of a range, but no more than
 -- there are whole numbers in it.
 local function grid_values(parameter, steps)
@@ -98,6 +141,14 @@ function M.grid_size(parameters, steps)
    local n = 1
    for _, parameter in ipairs(parameters) do n = n * grid_values(parameter, steps) end
    return n
+end
+
+--- How many points a space has; nil where a range has no end of them.
+function M.size(parameters)
+   for _, parameter in ipairs(parameters) do
+      if parameter.range and not parameter.range.whole then return nil end
+   end
+   return M.grid_size(parameters, math.huge)
 end
 
 --- Point i (from 1) of the grid; the last parameter changes first.
