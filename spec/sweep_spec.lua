@@ -519,6 +519,15 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       process.refused(2, "there is no sweep 'nothing.lua'", { "sweep", "nothing.lua" })
       process.refused(2, "there is no sweep 'shw' %(did you mean 'show'", { "sweep", "shw" })
       process.refused(6, "is no sweep", { "sweep", "show", directory })
+      for _, word in ipairs { "stop", "pause", "go" } do
+         process.refused(2, "no process is running this sweep", { "sweep", word, out })
+      end
+      process.refused(2, "is a directory: ftpipe sweep show", { "sweep", out })
+      process.refused(2, "%-%-jobs: nothing that sweep show takes", { "sweep", "show", out,
+         "--jobs", "2" })
+      process.refused(2, "%-%-format: of sweep show alone", { "sweep", directory .. "/p.lua",
+         "--format", "json" })
+      process.refused(6, "there is no sweep in " .. out, { "sweep", "ls", out })
    end)
 
    it("gives the line of its best trial as a shell reads it", function()

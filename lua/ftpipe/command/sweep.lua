@@ -45,6 +45,10 @@ end
 local function set_control(value, word)
    return function(path)
       local index = open(path)
+      if not core.io.lock_holder(path .. "/lock") then
+         usage("%s: no process is running this sweep; ftpipe sweep FILE.lua --out %s --resume goes "
+            .. "on", path, path)
+      end
       index:set("control", value)
       print(("%s: %s"):format(path, word))
    end
@@ -52,6 +56,7 @@ end
 
 local function list_of(path)
    local names = core.sys.exists(path) == "directory" and core.sys.list_dir(path) or {}
+   local n = 0
    for _, name in ipairs(names) do
       local dir = path .. "/" .. name
       if core.sys.exists(dir .. "/sweep.db") then
@@ -61,8 +66,10 @@ local function list_of(path)
          print(("%-30s %4d trials  %s"):format(dir, #rows, best
             and ("best %.6g: %s"):format(best.value, text.flags(best.flags)) or "none has ended"))
          index:close()
+         n = n + 1
       end
    end
+   if n == 0 then core.fail("not found", ("there is no sweep in %s"):format(path)) end
 end
 
 local ON_DIRECTORY = {
@@ -100,15 +107,14 @@ end
 local function check_directory(controller, sweep, flags)
    local index = controller.index
    local words = controllers.command(sweep, {})
+   local space = {}
+   for i, p in ipairs(sweep.parameters) do
+      space[i] = p.name .. ": " .. (p.range and tostring(p.range)
+         or core.json.encode(core.json.array(p.values)))
+   end
    local definition = core.json.encode({ command = table.concat(words, " ", 2),
-      space = core.json.array((function()
-         local list = {}
-         for i, p in ipairs(sweep.parameters) do
-            list[i] = p.name .. ": " .. (p.range and tostring(p.range)
-               or core.json.encode(core.json.array(p.values)))
-         end
-         return list
-      end)()), method = sweep.method, seed = sweep.seed }, { sort = true })
+      space = core.json.array(space), method = sweep.method, seed = sweep.seed,
+      grid_steps = sweep.method == "grid" and sweep.grid_steps or nil }, { sort = true })
    local was = index:get("definition")
    if was and was ~= definition then
       usage("--out %s holds another sweep, or this one before it was changed: give another "
@@ -199,13 +205,21 @@ function M.words() return keys(ON_DIRECTORY) end
 --- @tparam {string,...} argv the words after "sweep"
 function M.run(argv)
    local words = argvs.words(argv)
-   local flags = args.read(M.declared, argv, "sweep FILE.lua")
+   local flags, given = args.read(M.declared, argv, "sweep FILE.lua")
    if not words[1] then usage("sweep needs a file, or one of ls, show, best, stop, pause, go") end
-   local on_directory = ON_DIRECTORY[words[1]]
-   if on_directory and core.sys.exists(words[1]) ~= "file" then
+   local on_directory, there = ON_DIRECTORY[words[1]], core.sys.exists(words[1])
+   if on_directory and there ~= "file" then
+      for name in pairs(given) do
+         if name ~= "format" or words[1] ~= "show" then
+            usage("--%s: nothing that sweep %s takes", name:gsub("_", "-"), words[1])
+         end
+      end
       return on_directory(words[2], flags)
    end
-   if core.sys.exists(words[1]) ~= "file" then
+   if given.format then usage("--format: of sweep show alone") end
+   if there == "directory" then
+      usage("%s is a directory: ftpipe sweep show %s shows the sweep in it", words[1], words[1])
+   elseif there ~= "file" then
       usage("there is no sweep '%s'%s", words[1], suggest.hint(words[1], keys(ON_DIRECTORY)))
    end
    return run(words[1], flags)

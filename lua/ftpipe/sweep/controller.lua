@@ -164,7 +164,10 @@ end
 -- taken to be so in every trial, unless one has had it.
 local function note_of_none(controller, number)
    local left, metric = controller:left(number), controller.sweep.metric
-   if not left then return "it left no result" end
+   if not left then
+      return controller.sweep.is_recipe and "it left no summary.json"
+         or "what it printed is no JSON"
+   end
    if not metric then return "it left no value" end
    if select(2, results.number(left, metric)) then return metric .. " is no number" end
    for _, row in ipairs(controller.index:trials()) do
