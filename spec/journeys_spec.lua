@@ -177,9 +177,11 @@ describe("the journey of", function()
       expect(said { "sweep", file, "--out", out, "--resume", "--trials", "4" }, { "\n4 trials: " })
       local words = {}
       for word in said({ "sweep", "best", out }):match("\nftpipe ([^\n]+)"):gmatch("%S+") do
-         words[#words + 1] = word:gsub("^%-%-steps=8", "--steps=2")
+         words[#words + 1] = word:gsub("^%-%-steps=8", "--steps=2"):gsub("^%-%-out=auto",
+            "--out=" .. directory .. "/again")
       end
       expect(said(words), { "\nafter: accuracy " })
+      assert.is_not_nil(core.sys.exists(directory .. "/again/summary.json"))
       expect(said { "report", out }, { "report.html: %d+ kB" })
    end)
 end)

@@ -257,8 +257,10 @@ describe("ftpipe sweep", function()
       assert.is_true(tonumber(lr) > 4e-4 and tonumber(lr) < 2.5e-3, printed)
       assert.equal(16, #begun())
       assert.equal(printed, (ftpipe { "sweep", "show", out }))
-      assert.matches("^trial %d+: .-\nftpipe %S+/recipe.lua %-%-lr=" .. lr .. "\n",
-         (ftpipe { "sweep", "best", out }))
+      local told = ftpipe { "sweep", "best", out }
+      assert.matches("\nftpipe %S+/recipe.lua %-%-out=auto %-%-lr=" .. lr .. "\n", told)
+      assert.is_not_nil(core.sys.exists(told:match("^trial %d+: [%d.]+, in (%S+)\n")
+         .. "/summary.json"))
       assert.matches("16 trials  best", (ftpipe { "sweep", "ls", directory }))
       local data = core.json.decode((ftpipe { "sweep", "show", out, "--format", "json" }))
       assert.equal(16, #data.trials)
@@ -298,6 +300,8 @@ describe("ftpipe sweep", function()
       end)
       core.process.signal(pid, KILL)
       await(pid)
+      local shown = (ftpipe { "sweep", "show", out })
+      assert.is_truthy(shown:find(" waiting ") and not shown:find("running"), shown)
       local kept = {}
       for _, row in ipairs(rows()) do
          if row.state == "done" then kept[row.number] = row.value end

@@ -47,7 +47,7 @@ local function set_control(value, word)
       local index = open(path)
       if not core.io.lock_holder(path .. "/lock") then
          usage("%s: no process is running this sweep; ftpipe sweep FILE.lua --out %s --resume goes "
-            .. "on", path, path)
+            .. "on", path, argvs.quoted(path))
       end
       index:set("control", value)
       print(("%s: %s"):format(path, word))
@@ -76,14 +76,20 @@ local ON_DIRECTORY = {
    ls = function(path) list_of(path or "out") end,
    show = function(path, flags)
       local index = open(path)
-      local form = flags.format == "json" and text.json or text.table
-      io.stdout:write((form(index:trials(), index:get("goal")):gsub("\n?$", "\n")))
+      local form, rows = flags.format == "json" and text.json or text.table, index:trials()
+      for _, row in ipairs(rows) do -- of a sweep that was killed
+         local is_left = row.state == "running" and not core.io.lock_holder(path .. "/lock")
+         if is_left then row.state = "waiting" end
+      end
+      io.stdout:write((form(rows, index:get("goal")):gsub("\n?$", "\n")))
    end,
    best = function(path)
       local index = open(path)
       local best = text.best(index:trials(), index:get("goal"))
       if not best then core.fail("not found", path .. ": no trial has ended with a value") end
-      print(("trial %d: %.6g"):format(best.number, best.value))
+      local trial = controllers.trial_path(path, best.number)
+      local place = core.sys.exists(trial) == "directory" and ", in " .. trial or ""
+      print(("trial %d: %.6g%s"):format(best.number, best.value, place))
       local flags = argvs.line(controllers.flag_words({}, best.flags))
       print((("%s %s"):format(index:get("command"), flags):gsub(" $", "")))
    end,
@@ -125,6 +131,7 @@ local function check_directory(controller, sweep, flags)
          controller.dir)
    end
    index:set("definition", definition)
+   words = controllers.command(sweep, {}, sweep.is_recipe and { out = "auto" } or nil)
    words[1] = "ftpipe"
    index:set("command", argvs.line(words))
    index:set("prune", core.json.encode(sweep.prune or {}))

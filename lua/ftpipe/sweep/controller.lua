@@ -6,6 +6,7 @@
 --    DIR/trials/0007/      the run directory of a recipe's trial
 --    DIR/trials/0007.log   what it printed; of a command what it said, beside 0007.json
 
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local ends = require("ftpipe.sweep.ends")
 local indexes = require("ftpipe.sweep.index")
@@ -95,6 +96,9 @@ end
 
 -- ---------------------------------------------------------------------------------------------
 
+--- Where a trial of a sweep's directory leaves what it makes.
+function M.trial_path(dir, number) return ("%s/trials/%04d"):format(dir, number) end
+
 --- @tparam sweep sweep
 -- @tparam string path of the sweep's directory
 function M.new(sweep, path)
@@ -110,7 +114,7 @@ function M.new(sweep, path)
    }, Controller)
 end
 
-function Controller:path(number) return ("%s/trials/%04d"):format(self.dir, number) end
+function Controller:path(number) return M.trial_path(self.dir, number) end
 
 --- "max" or "min": what the definition says, or a recipe that has ended.
 function Controller:goal() return self.sweep.goal or self.index:get("goal") end
@@ -328,8 +332,8 @@ function Controller:run(seen)
          local signal = core.sys.interrupted()
          if signal or control == "stop" then
             self:stop()
-            core.fail("cancelled", ("stopped; ftpipe sweep FILE --out %s --resume goes on"):format(
-               self.dir), signal == SIGINT and 130 or 75)
+            core.fail("cancelled", ("stopped; ftpipe sweep FILE.lua --out %s --resume goes on")
+               :format(argvs.quoted(self.dir)), signal == SIGINT and 130 or 75)
          end
          check_hope(self)
          if not fill(self) and control ~= "pause" then break end
