@@ -1,0 +1,124 @@
+--- A graph file, planned: cut by a partitioner, and played by a schedule.
+
+local clusters = require("ftpipe.placement.cluster")
+local core = require("ftpipe.core")
+local feasible = require("ftpipe.base.feasible")
+local partition = require("ftpipe.placement.partition")
+local placement = require("ftpipe.placement")
+local playing = require("ftpipe.schedule.played")
+local schedules = require("ftpipe.schedule")
+local stages = require("ftpipe.placement.stages")
+local subjects = require("ftpipe.planner.subject")
+
+local M = {}
+
+--- The links that the devices share, where they are described.
+local function machine_of(devices)
+   local wired = devices and clusters.wired(devices)
+   return type(wired) == "table" and wired.machine or nil
+end
+
+local function memory_of(cut, planned, problem, factor)
+   local rows = {}
+   for d, device in ipairs(problem.devices) do
+      rows[d] = {
+         budget = device.memory_bytes or 0,
+         parts = { parameters = 0, versions = 0, activations = 0, workspace = 0 },
+      }
+   end
+   for s, stage in ipairs(cut.stages) do
+      for d = stage.device, stage.device + stage.replicas - 1 do
+         local parts = rows[d].parts
+         parts.parameters = parts.parameters + stage.parameter_bytes * factor
+         parts.versions = parts.versions + stage.parameter_bytes * (planned[s].versions - 1)
+         parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
+         -- stages of one device work one at a time
+         parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
+      end
+   end
+   for _, row in ipairs(rows) do
+      local parts = row.parts
+      row.total = parts.parameters + parts.versions + parts.activations + parts.workspace
+   end
+   return rows
+end
+
+local function device_names(o, problem)
+   local names = {}
+   for d, device in ipairs(o.devices and core.engine.devices(o.devices) or problem.devices) do
+      names[d] = device.name or ("%d (kind %d)"):format(d - 1, device.kind or 1)
+   end
+   return names
+end
+
+--- A partition, which does not depend on the schedule but for how long activations stay.
+local function partition_once(problem, o, recompute, known)
+   local how = o.partition
+   local key = type(how) == "string" and ("%s %s %s %s"):format(how, tostring(o.stages),
+      tostring(schedules.is_flat(o.schedule)), tostring(recompute))
+   local result = known and known[key] or partition(problem, {
+      method = how, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.stages,
+   })
+   if known and key then known[key] = result end
+   return result
+end
+
+--- What a function gives; where it refuses an argument, the message names the file.
+local function of_file(graph, f, ...)
+   local ok, result = pcall(f, ...)
+   if ok then return result end
+   if type(result) ~= "table" or result.status ~= "invalid argument" then error(result, 0) end
+   return core.fail(result.status, ("%s: %s"):format(graph.path, result.message), result.exit)
+end
+
+local function plan(graph, o, recompute, known)
+   local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
+   local problem = graph:problem {
+      devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
+      flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = recompute,
+   }
+   local result = of_file(graph, partition_once, problem, o, recompute, known)
+   local cut = stages.of(graph, problem.devices, result)
+   local recomputed = {}
+   for s = 1, #cut.stages do recomputed[s] = recompute and s < #cut.stages end
+   if recompute then stages.recompute(cut) end
+   cut.machine = machine_of(o.devices)
+   local function play(batches, trace, factors)
+      return stages.play(cut, {
+         factors = factors,
+         schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
+         micro_batches = o.micro_batches, batches = batches, trace = trace,
+      })
+   end
+   local short, long = playing.legs(schedules.is_synchronous(o.schedule), o.micro_batches,
+      #cut.stages)
+   local played = of_file(graph, play, long)
+   local subject = subjects.new({
+      title = tostring(graph), graph = graph, problem = problem, result = result, cut = cut,
+      names = device_names(o, problem), options = o, method = result.method,
+      memory = memory_of(cut, played.stages, problem, factor), recompute = recomputed,
+      played = played, play = play, steady = function(factors)
+         return playing.steady(short, long, function(batches)
+            return play(batches, false, factors).end_ns
+         end)
+      end,
+   }, played.stages)
+   if subject.seconds == 0 then
+      core.fail("malformed data", ("%s: a batch takes no time, expected nodes with forward_ns or "
+         .. "backward_ns above 0"):format(graph.path))
+   end
+   return subject
+end
+
+--- Plans a graph.
+-- @tparam graph graph
+-- @tparam table o options of ft.explore, checked
+-- @tparam[opt] table known as of ft.explore.file
+-- @treturn subject
+function M.plan(graph, o, known)
+   if o.recompute ~= "auto" then return plan(graph, o, o.recompute == "always", known) end
+   local kept = feasible(plan, graph, o, false, known)
+   return kept and kept.fits and kept or plan(graph, o, true)
+end
+
+return M
