@@ -30,7 +30,7 @@ end
 local function t5_3b()
    local devices = "sim:8x2080ti"
    local graph = ft.graph("t5-3b", { devices = devices, batch = 4, source = 512, target = 4 })
-   local problem = graph:problem { devices = devices, recompute = true, memory_factor = 2 }
+   local problem = graph:problem { devices = devices, recompute = "but-last", memory_factor = 2 }
    print(("T5-3B, 4 x 512 / 4, on %s: %d operators, %d edges"):format(devices, #graph.nodes,
       #graph.edges))
    report("mixed, L = 16, an effort of 4", "partition-mixed", solve(problem,

@@ -17,7 +17,7 @@ local function by_share(problem)
 end
 
 local graph = ft.graph("gpt2-xl", { devices = "sim:8x2080ti", batch = 1, source = 1024 })
-local problem = graph:problem { devices = "sim:8x2080ti", recompute = true }
+local problem = graph:problem { devices = "sim:8x2080ti", recompute = "always" }
 
 local own = ft.partition(problem, { method = by_share })
 local exact = ft.partition(problem, { method = "seq" })

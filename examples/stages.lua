@@ -9,7 +9,7 @@ local graph = contract.by_scope(ft.graph("t5-3b", {
 }))
 print(#graph.nodes)                 --> 124
 
-local problem = graph:problem { devices = devices, recompute = true, memory_factor = 2 }
+local problem = graph:problem { devices = devices, recompute = "always", memory_factor = 2 }
 local contiguous = ft.partition(problem, { method = "seq" })
 print(contiguous.n_stages)          --> 8
 

@@ -3,7 +3,7 @@ local ft = require("ftpipe")
 
 local devices = "sim:2x2080ti,2x3090"
 local graph = ft.graph("bert-large-uncased", { devices = devices, batch = 8, source = 384 })
-local problem = graph:problem { devices = devices, recompute = true }
+local problem = graph:problem { devices = devices, recompute = "always" }
 local result = ft.partition(problem, { method = "seq" })
 
 -- Every node has a time on each kind of card, and the faster cards get more of them.
@@ -19,7 +19,7 @@ print(work[2] > work[1])                                         --> true
 local slow = "sim:4x2080ti"
 local alike = ft.partition(ft.graph("bert-large-uncased", {
    devices = slow, batch = 8, source = 384,
-}):problem { devices = slow, recompute = true }, { method = "seq" })
+}):problem { devices = slow, recompute = "always" }, { method = "seq" })
 print(result.objective_ns < alike.objective_ns)                  --> true
 
 -- One that is not there for the first layers: forbidden.

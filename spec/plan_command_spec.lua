@@ -141,14 +141,43 @@ describe("ftpipe plan", function()
          assert.not_matches("recomputed", out)
          assert.matches("\n  [^\n]*404.0 MB", out) -- 4 x 100 MB, and 4 x 1 MB of parameters
          out = of("sim:2x1GB", "--recompute", "always", "--mem")
-         assert.matches("4 micro%-batches, 1 stage recomputed", out)
-         assert.matches("\n  [^\n]*104.0 MB", out) -- one micro-batch, its input is from outside
+         assert.matches("4 micro%-batches, 2 stages recomputed", out)
+         assert.equal(2, select(2, out:gsub("\n  %d+ +sim[^\n]* 3.00 +yes ", ""))) -- 1 and 2 ms
+         -- one micro-batch at a time; what waits is the input, 1 kB, and of stage 0 from outside
+         assert.equal(2, select(2, out:gsub("\n  sim:%d card +104.0 MB ", "")))
+         -- forwards until 5 ms, from there 4 x 3 ms in stage 1, and 3 ms more in stage 0
+         assert.matches("\npredicted: 20 ms a batch", out)
          local _, err, exit = of("sim:2x300MB", "--recompute", "never")
          assert.equal(3, exit, err)
-         _, err, exit = of("sim:2x300MB")
+         out, err, exit = of("sim:2x300MB")
+         assert.equal(0, exit, err)
+         assert.matches("2 stages recomputed", out)
+         out, err, exit = of("sim:2x150MB", "--schedule", "1f1b") -- the last one holds one anyway
+         assert.equal(0, exit, err)
+         assert.matches("1 stage recomputed", out)
+         assert.matches("\n  1 +sim:1 card +1 +1.00 +2.00 +%- +1 ", out)
+         _, err, exit = of("sim:2x90MB")
          assert.equal(3, exit)
-         assert.matches("device sim:%d card needs 404.0 MB of memory, its budget is 300.0 MB", err)
+         assert.matches("device sim:%d card needs 104.0 MB of memory, its budget is 90.0 MB", err)
          assert.equal(1, select(2, err:gsub("\n", "")), err)
+      end)
+   end)
+
+   it("cuts a graph file as its stages recompute", function()
+      files.in_directory(function(dir)
+         local lines = { "ftpipe weighted graph 1" }
+         for i = 1, 6 do
+            lines[#lines + 1] = ("node n%d forward_ns=1e6 backward_ns=1e6"):format(i)
+            lines[#lines + 1] = i > 1 and ("edge n%d n%d"):format(i - 1, i) or nil
+         end
+         core.sys.write_file(dir .. "/g", table.concat(lines, "\n") .. "\n")
+         local out, err, exit = plan(dir .. "/g", "--devices", "sim:2x1GB", "--partition", "seq",
+            "--recompute", "always", "--format", "json", "--compare")
+         assert.equal(0, exit, err)
+         local data = core.json.decode(out)
+         -- 3 x 3 ms in both; a last stage that kept its activations would take 4 x 2 ms
+         assert.same({ 0, 0, 0, 1, 1, 1 }, { unpack(data.node_stage) })
+         for _, row in ipairs(data.compare) do assert.equal(9e6, row.slowest_ns, row.method) end
       end)
    end)
 

@@ -65,17 +65,18 @@ local EFFORT = 1
 -- Bytes kept for a byte of parameters: weights and gradients; Adafactor's state is small.
 local MEMORY_FACTOR = 2
 
---- Places a graph. Stages recompute, in asynchronous pipelines but for the last.
+--- Places a graph. Stages recompute, in asynchronous pipelines but for the last, whose backward
+-- follows its forward.
 local function place(graph, method, synchronous, options)
+   local recompute = synchronous and "always" or "but-last"
    local problem = graph:problem {
-      devices = args.devices, recompute = true, memory_factor = MEMORY_FACTOR,
+      devices = args.devices, recompute = recompute, memory_factor = MEMORY_FACTOR,
    }
-   if synchronous then problem.last_ns = nil end
    for _, device in ipairs(problem.devices) do device.bytes_per_s = args.link end
    local all = { method = method, effort = EFFORT }
    for key, value in pairs(options or {}) do all[key] = value end
    local result = ft.partition(problem, all)
-   return { graph = graph, problem = problem, result = result, synchronous = synchronous }
+   return { graph = graph, problem = problem, result = result, recompute = recompute }
 end
 
 local function count_blocks(plan)
@@ -131,9 +132,9 @@ local function batch_seconds(plan, schedule, micro_batches, least)
       local more = counts[s] * least * 1e6
       stage.forward_ns = stage.forward_ns * rest + more
       stage.backward_ns = stage.backward_ns * rest + more
-      if not apart and (plan.synchronous or s < #cut.stages) then
-         stage.backward_ns = stage.backward_ns + stage.forward_ns
-      end
+   end
+   if not apart then ft.stages.recompute(cut, plan.recompute) end
+   for _, stage in ipairs(cut.stages) do
       stage.backward_ns = stage.backward_ns
          + stage.parameter_bytes * UPDATE_NS_PER_BYTE / micro_batches
    end

@@ -94,7 +94,7 @@ local function model_problem(subject)
    local graph = subject.graph:by_scope() or subject.graph
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
-      flat = schedules.is_flat(o.schedule), recompute = o.recompute == "always",
+      flat = schedules.is_flat(o.schedule), recompute = o.recompute == "always" and "always" or "never",
       memory_factor = placement.MEMORY_FACTOR[o.optimizer],
    }
    local budgets = {}

@@ -26,6 +26,7 @@ local html = require("ftpipe.page.html")
 local json_form = require("ftpipe.graph.json")
 local pipedream = require("ftpipe.graph.pipedream")
 local placement = require("ftpipe.graph.placement")
+local recompute = require("ftpipe.graph.recompute")
 local records = require("ftpipe.text.records")
 local text_form = require("ftpipe.graph.text")
 local units = require("ftpipe.base.units")
@@ -250,14 +251,14 @@ local MEMORY_FACTOR = 4
 
 --- Times of kind k by node, or those of one phase alone. Recomputing repeats the forward, as a part
 -- of the backward; what a batch costs is shared by its micro-batches, where `o` has their number.
-local function kind_times(self, k, recompute, o)
+local function kind_times(self, k, again, o)
    local micro_batches, phase, list = o.micro_batches, o.phase, {}
    for i, node in ipairs(self.nodes) do
       local own = node.forward_ns + node.backward_ns
       local ns = k == 1 and own or node["ns" .. k] or own
-      if recompute and own > 0 then ns = ns * (1 + node.forward_ns / own) end
+      if again and own > 0 then ns = ns * (1 + node.forward_ns / own) end
       if phase and own > 0 then
-         local forward = node.forward_ns / (own + (recompute and node.forward_ns or 0))
+         local forward = node.forward_ns / (own + (again and node.forward_ns or 0))
          ns = ns * (phase == "forward" and forward or 1 - forward)
       end
       list[i] = ns + (micro_batches and node["update" .. k] or 0) / (micro_batches or 1)
@@ -272,7 +273,7 @@ local function node_lists(self, problem, o)
       local frozen = node.frozen_bytes or 0
       problem.fixed_bytes[i] = math.floor((node.parameter_bytes - frozen) * factor
          + frozen * (o.frozen_factor or 1))
-      problem.saved_bytes[i] = o.recompute and 0 or node.saved_bytes
+      problem.saved_bytes[i] = o.recompute == "never" and node.saved_bytes or 0
       problem.tie[i] = node.tie or -1
       problem.backward[i] = node.backward or false
       for d, device in ipairs(node.kind2_only and problem.devices or {}) do
@@ -294,7 +295,8 @@ end
 
 local PROBLEM = {
    devices = { type = "string|table" }, micro_batches = { type = "int", min = 1 },
-   recompute = { type = "boolean" }, memory_factor = { type = "number", min = 0 },
+   recompute = { choices = recompute.rules, default = "never" },
+   memory_factor = { type = "number", min = 0 },
    frozen_factor = { type = "number", min = 0 },
    in_flight = { type = "int", min = 1 }, flat = { type = "boolean" },
    phase = { choices = { "forward", "backward" } },
@@ -303,10 +305,10 @@ local PROBLEM = {
 --- What ft.partition solves.
 -- @tparam table o devices (as in --devices, a cluster, or a list of { kind =, slowdown =,
 --   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
---   without them, what a batch costs beside them is left out), recompute (false), memory_factor (4:
---   bytes that training keeps for a byte of parameters), frozen_factor (1: for one of those that
---   are not trained), in_flight, flat, phase (forward or backward: of the times of nodes this part
---   alone)
+--   without them, what a batch costs beside them is left out), recompute (never; always: every stage;
+--   but-last: every one but the last, as FTPipe does), memory_factor (4: bytes that training keeps
+--   for a byte of parameters), frozen_factor (1: for one of those that are not trained), in_flight,
+--   flat, phase (forward or backward: of the times of nodes this part alone)
 -- @treturn table problem
 function Graph:problem(o)
    o = opts.check("graph:problem", PROBLEM, o)
@@ -322,8 +324,8 @@ function Graph:problem(o)
    local kinds = 1
    for _, device in ipairs(problem.devices) do kinds = math.max(kinds, device.kind or 1) end
    problem.node_ns = {}
-   for k = 1, kinds do problem.node_ns[k] = kind_times(self, k, o.recompute, o) end
-   if o.recompute then -- the last stage keeps its activations
+   for k = 1, kinds do problem.node_ns[k] = kind_times(self, k, o.recompute ~= "never", o) end
+   if o.recompute == "but-last" then
       problem.last_ns = {}
       for k = 1, kinds do problem.last_ns[k] = kind_times(self, k, false, o) end
    end

@@ -83,8 +83,11 @@ local function options_of(name, n_devices, n_nodes, stages, effort)
 end
 
 -- What a placement must respect, tried in this order: with activations, without them (recomputed),
--- and without memory, so that the plan can say what is missing.
-local ATTEMPTS = { {}, { recompute = true }, { recompute = true, unlimited = true } }
+-- and without memory, so that the plan can say what is missing. Where memory decides, the last stage
+-- counts as one that recomputes last: it holds the fewest micro-batches.
+local ATTEMPTS = {
+   {}, { recompute = "but-last" }, { recompute = "but-last", unlimited = true },
+}
 -- Stages in order are balanced by time alone, until a plan shows what else takes how much memory.
 local BY_TIME = { { unlimited = true, bare = true } }
 local BY_BUDGET = { { bare = true } }
@@ -160,10 +163,9 @@ local function attempt(graph, name, o, how, budget)
       memory_factor = budget and budget.factor or o.memory_factor
          or M.MEMORY_FACTOR[o.optimizer],
       frozen_factor = budget and budget.frozen_factor or nil,
-      recompute = how.recompute or always, in_flight = o.micro_batches,
+      recompute = always and "always" or how.recompute, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), phase = o.phase,
    }
-   if always then problem.last_ns = nil end -- the last stage does as well
    problem.tie = o.ties or problem.tie
    for d, rate in ipairs(o.link_rates or {}) do problem.devices[d].bytes_per_s = rate end
    limit_memory(problem.devices, how, budget and budget.others, in_order)

@@ -6,6 +6,7 @@ local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
+local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
 
 local M = {}
@@ -120,14 +121,32 @@ function M.of(graph, devices, result)
    return setmetatable({ stages = stages, edges = edges, n_devices = #devices }, Cut)
 end
 
---- Makes all stages but the last, which keeps its activations, run their forwards again before
--- their backwards: what waits is what arrives, and what one micro-batch saves is there while it is
--- worked on (`again_bytes`).
-function M.recompute(cut)
-   for s = 1, #cut.stages - 1 do
+--- By stage, whether it is to recompute.
+local function flags_of(cut, which)
+   if type(which) == "table" then
+      if #which == #cut.stages then return which end
+      opts.fail("ft.stages.recompute", "'which': expected a value for each of %s, got %d",
+         counted(#cut.stages, "stage"), #which)
+   end
+   for _, rule in ipairs(recompute.rules) do
+      if rule == which then return recompute.flags(rule, #cut.stages) end
+   end
+   opts.fail("ft.stages.recompute", "'which': '%s' is no rule, expected one of %s", which,
+      table.concat(recompute.rules, ", "))
+end
+
+--- Makes stages run their forwards again before their backwards: what waits is what arrives, and
+-- what one micro-batch saves is there while it is worked on (`again_bytes`). Once for a cut.
+-- @tparam table cut
+-- @tparam string|table which always (every stage), but-last (every one but the last, as FTPipe does),
+--   never, or a list by stage, true: it does
+function M.recompute(cut, which)
+   for s, flag in ipairs(flags_of(cut, which)) do
       local stage = cut.stages[s]
-      stage.backward_ns = stage.backward_ns + stage.forward_ns
-      stage.again_bytes, stage.saved_bytes = stage.saved_bytes, 0
+      if flag then
+         stage.backward_ns = stage.backward_ns + stage.forward_ns
+         stage.again_bytes, stage.saved_bytes = stage.saved_bytes, 0
+      end
    end
    for _, edge in ipairs(cut.edges) do
       local stage = cut.stages[edge.to]
@@ -235,7 +254,7 @@ function Cut:__tostring()
 end
 
 guard("ft.stages", M, {
-   of = "graph: graph, devices: table, result: table", recompute = "cut: cut",
+   of = "graph: graph, devices: table, result: table", recompute = "cut: cut, which: string|table",
    moved_bytes = "cut: cut", plan = "cut: cut, o: table", play = "cut: cut, o: table",
 })
 

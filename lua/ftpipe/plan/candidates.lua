@@ -9,6 +9,7 @@ local evaluation = require("ftpipe.plan.evaluation")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
 local placement = require("ftpipe.placement")
+local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
 local partitions = require("ftpipe.plan.partition")
 local swaps = require("ftpipe.plan.swaps")
@@ -31,7 +32,7 @@ end
 --- By time alone, and as it fits.
 local function draw_once(o, graphs, partition)
    partition = partition or partitions.of(graphs[#graphs], o)
-   local flags = draw.recompute_flags(o.recompute, partitions.count(partition.stage))
+   local flags = recompute.flags(o.recompute, partitions.count(partition.stage))
    local first = draw.blueprint(o, graphs, partition, flags)
    return first, fit.fit(first)
 end

@@ -7,18 +7,9 @@ local evaluation = require("ftpipe.plan.evaluation")
 local groups = require("ftpipe.trained.groups")
 local packs = require("ftpipe.schedule.packs")
 local partitions = require("ftpipe.plan.partition")
+local recompute = require("ftpipe.graph.recompute")
 
 local M = {}
-
--- Whether stages recompute to begin with; "auto" turns it on where memory does not suffice.
-local recompute_rules = { always = true, never = false, auto = false }
-
---- By stage, whether it recomputes to begin with.
-function M.recompute_flags(rule, n_stages)
-   local first, flags = recompute_rules[rule], {}
-   for s = 1, n_stages do flags[s] = first end
-   return flags
-end
 
 --- Costs by device: all of a list are alike.
 local function by_device(costs, n)
@@ -111,7 +102,7 @@ function M.evaluation(o, graphs, partition)
    own.batches, own.clip, own.update, own.packs = o.eval_batches, 0, "end", nil
    own.forward_micro_batches = nil
    local kept = { stage = stage, device = device, name = partition.name }
-   return M.blueprint(own, graphs.evaluation, kept, M.recompute_flags("never", #device))
+   return M.blueprint(own, graphs.evaluation, kept, recompute.flags("never", #device))
 end
 
 return M

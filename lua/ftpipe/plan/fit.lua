@@ -5,8 +5,10 @@ local copy = require("ftpipe.base.copy")
 local draw = require("ftpipe.plan.draw")
 local feasible = require("ftpipe.base.feasible")
 local groups = require("ftpipe.trained.groups")
+local keep = require("ftpipe.plan.keep")
 local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
+local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
 local partitions = require("ftpipe.plan.partition")
 
@@ -80,43 +82,10 @@ function M.squeeze(plan)
    return plan.options.recompute == "auto" and recompute_where_needed(plan) or plan
 end
 
---- Stages that recompute, those first that hold the fewest micro-batches: of the same memory they
--- save most time.
-local function recomputed(plan)
-   local list, rows = {}, plan.blueprint:stages()
-   for s, flag in ipairs(plan.recompute) do
-      if flag then list[#list + 1] = s end
-   end
-   table.sort(list, function(a, b)
-      local x, y = rows[a].in_flight, rows[b].in_flight
-      return x < y or x == y and a < b
-   end)
-   return list, rows
-end
-
---- Recomputes no more than memory asks for: a device with several stages may have room for what
--- some of them keep. One that keeps may make room for the next, by what recomputing needs itself:
--- a stage is tried again when another one of its device has changed since.
 local function keep_where_possible(plan)
-   local changes, tried = {}, {}
-   repeat
-      local again = false
-      local list, rows = recomputed(plan)
-      for _, s in ipairs(list) do
-         local device = rows[s].device
-         local count = changes[device] or 0
-         if tried[s] ~= count then
-            local flags = {}
-            for i, flag in ipairs(plan.recompute) do flags[i] = flag and i ~= s end
-            local kept = draw.blueprint(plan.options, plan.graphs, plan.partition, flags)
-            tried[s] = count
-            if not is_too_large(kept, rows[s]) then
-               plan, again, changes[device] = kept, true, count + 1
-            end
-         end
-      end
-   until not again
-   return plan
+   return keep.where_possible(plan, function(kept) return kept.blueprint:stages() end,
+      function(flags) return draw.blueprint(plan.options, plan.graphs, plan.partition, flags) end,
+      is_too_large)
 end
 
 --- What a plan shows of its memory: factor (bytes that training keeps for a byte of parameters),
@@ -147,14 +116,14 @@ end
 --- The plan of a partition, squeezed.
 local function settle(o, graphs, partition)
    return M.squeeze(draw.blueprint(o, graphs, partition,
-      draw.recompute_flags(o.recompute, partitions.count(partition.stage))))
+      recompute.flags(o.recompute, partitions.count(partition.stage))))
 end
 
 --- The same plan with the least memory that recomputing gives it.
 local function leanest(plan)
    if plan.options.recompute ~= "auto" then return plan end
    return draw.blueprint(plan.options, plan.graphs, plan.partition,
-      draw.recompute_flags("always", plan.n_stages))
+      recompute.flags("always", plan.n_stages))
 end
 
 -- Placements that are tried one after the other, each with less memory for parameters: what the one
@@ -259,7 +228,7 @@ function M.fit(plan)
    if o.recompute ~= "auto" or M.worst_over(best) > 0 then return best end
    best = wait_as_fits(keep_where_possible(best))
    local others = placement.is(o.partition) and not partitions.has_places(o) and not o.searched
-      and (#recomputed(best) > 0 or best.partition.waiting)
+      and (recompute.count(best.recompute) > 0 or best.partition.waiting)
    return others and fastest(best) or best
 end
 

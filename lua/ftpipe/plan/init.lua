@@ -25,6 +25,7 @@ local packs = require("ftpipe.schedule.packs")
 local picture = require("ftpipe.plan.picture")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
+local recompute = require("ftpipe.graph.recompute")
 local remedies = require("ftpipe.plan.remedies")
 local precision = require("ftpipe.trained.precision")
 local rows = require("ftpipe.schedule.rows")
@@ -127,7 +128,7 @@ local function redraw(plan, partition)
          named.name(o, "plan"))
    end
    local drawn = draw.blueprint(o, plan.graphs, partition,
-      draw.recompute_flags(o.recompute, #partition.device))
+      recompute.flags(o.recompute, #partition.device))
    return keep(plan, swaps.settle(swaps.fit(fit.squeeze(drawn))))
 end
 

@@ -19,6 +19,7 @@ local progress = require("ftpipe.base.progress")
 local over = require("ftpipe.plan.over")
 local packs = require("ftpipe.schedule.packs")
 local placement = require("ftpipe.placement")
+local recompute = require("ftpipe.graph.recompute")
 local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.placement.stages")
@@ -46,12 +47,6 @@ local function most_late(subject)
    return most
 end
 
-local function count_recomputed(subject)
-   local n = 0
-   for _, flag in ipairs(subject.recompute) do n = n + (flag and 1 or 0) end
-   return n
-end
-
 --- Plans one choice.
 -- @tparam model|graph model
 -- @tparam table o of explore.model
@@ -72,7 +67,7 @@ function M.try(model, o, placements)
       options = o, subject = subject, seconds = subject.seconds,
       memory_bytes = largest_memory(subject), over_bytes = (over.worst(subject.memory)),
       staleness = most_late(subject), stages = #subject.stages,
-      recomputed = count_recomputed(subject),
+      recomputed = recompute.count(subject.recompute),
       runs = subject.plan == nil or subject.plan.blueprint:is_executable(),
       moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
       swapped_bytes = subject.swapped_bytes or 0, hidden = subject.hidden,

@@ -3,9 +3,11 @@
 local clusters = require("ftpipe.placement.cluster")
 local core = require("ftpipe.core")
 local feasible = require("ftpipe.base.feasible")
+local keep = require("ftpipe.plan.keep")
 local partition = require("ftpipe.placement.partition")
 local placement = require("ftpipe.placement")
 local playing = require("ftpipe.schedule.played")
+local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.placement.stages")
 local subjects = require("ftpipe.planner.subject")
@@ -52,10 +54,10 @@ local function device_names(o, problem)
 end
 
 --- A partition, which does not depend on the schedule but for how long activations stay.
-local function partition_once(problem, o, recompute, known)
+local function partition_once(problem, o, rule, known)
    local how = o.partition
    local key = type(how) == "string" and ("%s %s %s %s"):format(how, tostring(o.stages),
-      tostring(schedules.is_flat(o.schedule)), tostring(recompute))
+      tostring(schedules.is_flat(o.schedule)), rule)
    local result = known and known[key] or partition(problem, {
       method = how, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.stages,
    })
@@ -71,17 +73,26 @@ local function of_file(graph, f, ...)
    return core.fail(result.status, ("%s: %s"):format(graph.path, result.message), result.exit)
 end
 
-local function plan(graph, o, recompute, known)
+--- The graph cut, as if stages recomputed by a rule.
+local function partitioned(graph, o, rule, known)
    local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
-      flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = recompute,
+      flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = rule,
    }
-   local result = of_file(graph, partition_once, problem, o, recompute, known)
-   local cut = stages.of(graph, problem.devices, result)
-   local recomputed = {}
-   for s = 1, #cut.stages do recomputed[s] = recompute and s < #cut.stages end
-   if recompute then stages.recompute(cut) end
+   return {
+      graph = graph, options = o, factor = factor, problem = problem,
+      result = of_file(graph, partition_once, problem, o, rule, known),
+   }
+end
+
+--- The subject of a cut graph.
+-- @tparam table parts of `partitioned`
+-- @tparam {boolean,...} flags by stage, whether it recomputes
+local function subject_of(parts, flags)
+   local graph, o, problem = parts.graph, parts.options, parts.problem
+   local cut = stages.of(graph, problem.devices, parts.result)
+   stages.recompute(cut, flags)
    cut.machine = machine_of(o.devices)
    local function play(batches, trace, factors)
       return stages.play(cut, {
@@ -94,9 +105,9 @@ local function plan(graph, o, recompute, known)
       #cut.stages)
    local played = of_file(graph, play, long)
    local subject = subjects.new({
-      title = tostring(graph), graph = graph, problem = problem, result = result, cut = cut,
-      names = device_names(o, problem), options = o, method = result.method,
-      memory = memory_of(cut, played.stages, problem, factor), recompute = recomputed,
+      title = tostring(graph), graph = graph, problem = problem, result = parts.result, cut = cut,
+      names = device_names(o, problem), options = o, method = parts.result.method,
+      memory = memory_of(cut, played.stages, problem, parts.factor), recompute = flags,
       played = played, play = play, steady = function(factors)
          return playing.steady(short, long, function(batches)
             return play(batches, false, factors).end_ns
@@ -110,15 +121,43 @@ local function plan(graph, o, recompute, known)
    return subject
 end
 
---- Plans a graph.
+--- Plans a graph by a rule that says of every stage whether it recomputes.
+local function by_rule(graph, o, rule, known)
+   local parts = partitioned(graph, o, rule, known)
+   return subject_of(parts, recompute.flags(rule, #parts.result.stage_device))
+end
+
+--- The same with no more recomputed than memory asks for.
+local function as_needed(graph, o, rule, known)
+   local parts = partitioned(graph, o, rule, known)
+   local lean = subject_of(parts, recompute.flags("always", #parts.result.stage_device))
+   if not lean.fits then return lean end
+   local function rows_of(subject)
+      local rows = {}
+      for s, row in ipairs(subject.stages) do
+         rows[s] = { in_flight = row.in_flight, device = subject.cut.stages[s].device }
+      end
+      return rows
+   end
+   return keep.where_possible(lean, rows_of,
+      function(flags) return subject_of(parts, flags) end,
+      function(subject) return not subject.fits end)
+end
+
+--- Plans a graph. With `recompute` auto a cut that need not recompute is taken as it is; where it
+-- does not fit, the faster of that cut and of one that is made for recomputing is.
 -- @tparam graph graph
 -- @tparam table o options of ft.explore, checked
 -- @tparam[opt] table known as of ft.explore.file
 -- @treturn subject
 function M.plan(graph, o, known)
-   if o.recompute ~= "auto" then return plan(graph, o, o.recompute == "always", known) end
-   local kept = feasible(plan, graph, o, false, known)
-   return kept and kept.fits and kept or plan(graph, o, true)
+   if o.recompute ~= "auto" then return by_rule(graph, o, o.recompute, known) end
+   local kept = feasible(by_rule, graph, o, "never", known)
+   if kept and kept.fits then return kept end
+   local less = kept and as_needed(graph, o, "never", known)
+   if not less or not less.fits then return as_needed(graph, o, "but-last", known) end
+   local lean = feasible(as_needed, graph, o, "but-last", known)
+   return lean and lean.fits and lean.seconds < less.seconds and lean or less
 end
 
 return M

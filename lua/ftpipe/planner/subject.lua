@@ -12,6 +12,7 @@ local page = require("ftpipe.planner.page")
 local precision = require("ftpipe.trained.precision")
 local playing = require("ftpipe.schedule.played")
 local characters = require("ftpipe.schedule.rows")
+local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.placement.stages")
 local staleness = require("ftpipe.schedule.staleness")
@@ -169,8 +170,7 @@ end
 
 --- What was chosen, in a line.
 function Subject:setting()
-   local o, recomputed = self.options, 0
-   for s = 1, #self.stages do recomputed = recomputed + (self.recompute[s] and 1 or 0) end
+   local o, recomputed = self.options, recompute.count(self.recompute)
    return ("partition %s, schedule %s, %s on %s, %s%s"):format(self.method,
       schedules.name(o.schedule), counted(#self.stages, "stage"), counted(#self.names, "device"),
       counted(o.micro_batches, "micro-batch", "micro-batches"),
