@@ -276,6 +276,38 @@ describe("a prediction", function()
       end
       assert.same({ 3, 10 }, { playing.legs(false, 2, 8, 10) })
    end)
+
+   it("is no faster than the busiest device, though at first less waits in front of it", function()
+      local plan = ft.explore("gpt2", { devices = "sim:4x11GB", batch = 16, micro_batches = 2,
+         schedule = "async", partition = "mixed" })
+      local moved = plan:move("block.11", "sim:1 card")
+      local most, played = 0, moved.play(1, false)
+      for _, ns in ipairs(played.busy_ns) do most = math.max(most, ns / 1e9) end
+      assert.is_true(moved.seconds > most * (1 - 1e-9))
+      local short, long = playing.legs(false, 2, #moved.stages)
+      local legs = (moved.play(long).end_ns - moved.play(short).end_ns) / (long - short) / 1e9
+      assert.is_true(legs < 0.99 * most) -- while the pipeline fills
+      -- so that no better place is named than there is
+      assert.matches("on sim:1 card: [%d.]+ samples/s %(%+0.0 %%%)", plan:why("block.11"))
+   end)
+
+   it("is what plan:why says of another device", function()
+      for _, o in ipairs {
+         { "t5-small", schedule = "1f1b", micro_batches = 4 },
+         { "gpt2", schedule = "async", micro_batches = 1 },
+      } do
+         local plan = ft.explore(o[1], { devices = "sim:2x2080ti,1x3090", batch = 8,
+            schedule = o.schedule, micro_batches = o.micro_batches })
+         local said = 0
+         for _, block in ipairs { o[1] == "gpt2" and "block.5" or "decoder/block.2", 1 } do
+            for name, rate in plan:why(block):gmatch("\n  on (sim:[^:]+): ([%d.]+) samples/s") do
+               said = said + 1
+               assert.near(plan:move(block, name).samples_per_second, tonumber(rate), 0.051)
+            end
+         end
+         assert.is_true(said >= 4)
+      end
+   end)
 end)
 
 describe("noise", function()

@@ -16,7 +16,7 @@ function M.seconds(plan, factors)
    local o = plan.options
    local short, long = playing.legs(o.synchronous, o.micro_batches, plan.n_stages, o.batches)
    return playing.steady(short, long, function(batches)
-      return plan.blueprint:simulate(batches, false, factors).end_ns
+      return plan.blueprint:simulate(batches, false, factors)
    end)
 end
 

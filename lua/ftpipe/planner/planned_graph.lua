@@ -110,7 +110,7 @@ local function subject_of(parts, flags)
       memory = memory_of(cut, played.stages, problem, parts.factor), recompute = flags,
       played = played, play = play, steady = function(factors)
          return playing.steady(short, long, function(batches)
-            return play(batches, false, factors).end_ns
+            return play(batches, false, factors)
          end)
       end,
    }, played.stages)

@@ -23,11 +23,20 @@ function M.idle(played)
 end
 
 --- Seconds of a batch in the long run: of two legs whose difference has neither warm-up nor drain.
+-- A pipeline that never drains may come to its pace late, while less and less waits in front of the
+-- slowest device: a batch takes no less than what any device, or link, has to do for it.
 -- @tparam int short batches of one of them; 0: it is left out
 -- @tparam int long of the other
--- @tparam function play gives the ns of so many batches
+-- @tparam function play gives the simulation of so many batches
 function M.steady(short, long, play)
-   return (play(long) - (short > 0 and play(short) or 0)) / (long - short) / 1e9
+   local whole, before = play(long), short > 0 and play(short) or nil
+   local most = whole.end_ns - (before and before.end_ns or 0)
+   for _, key in ipairs { "busy_ns", "link_ns" } do
+      for i, ns in ipairs(whole[key] or {}) do
+         most = math.max(most, ns - (before and before[key][i] or 0))
+      end
+   end
+   return most / (long - short) / 1e9
 end
 
 --- Batches of two legs for `steady`: where batches drain one is like the other, else a pipeline is
