@@ -1,7 +1,9 @@
+local core = require("ftpipe.core")
 local ft = require("ftpipe")
 local explain = require("ftpipe.plan.explain")
 local noise = require("ftpipe.planner.noise")
 local playing = require("ftpipe.schedule.played")
+local rules = require("ftpipe.plan.options")
 
 local function options(changes)
    local o = {
@@ -246,6 +248,21 @@ describe("recomputation by itself", function()
          end
       end
       assert.is_true(some >= 1 and some < all)
+   end)
+end)
+
+describe("the partition where nothing is said", function()
+   it("is as doc/partitions.md says", function()
+      local page = core.sys.read_file("doc/partitions.md")
+      local function said(who) return page:match("\n%- What " .. who .. ",[^\n]- takes `(%l+)`") end
+      local function chosen(of) return rules.rules(of).partition.default end
+      assert.equal(said("trains"), chosen("plan"))
+      assert.equal(said("trains"), chosen("recipe"))
+      assert.equal(said("looks at what devices could do"), chosen("explore"))
+      local tried, found = {}, ft.planner("t5-small", { devices = "sim:2x11GB", batch = 4,
+         counts = { 2 }, schedules = { "1f1b" }, source = 16 })
+      for _, row in ipairs(found.rows) do tried[row.options.partition] = true end
+      assert.same({ seq = true, mixed = true }, tried)
    end)
 end)
 
