@@ -181,6 +181,47 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("is no slower with --recompute auto than with never or always", function()
+      files.in_directory(function(dir)
+         -- room for what two micro-batches of one node keep, not of both that keep something
+         core.sys.write_file(dir .. "/g", "ftpipe weighted graph 1\n"
+            .. "node a forward_ns=1e6 backward_ns=2e6 saved_bytes=100e6\n"
+            .. "node b forward_ns=1e6 backward_ns=2e6 saved_bytes=100e6\n"
+            .. "node c forward_ns=10e6 backward_ns=20e6\nnode d forward_ns=10e6 backward_ns=20e6\n"
+            .. "edge a b\nedge b c\nedge c d\n")
+         local seconds = {}
+         for _, rule in ipairs { "auto", "never", "always" } do
+            seconds[rule] = ft.explore(dir .. "/g", { devices = "sim:2x250MB", partition = "seq",
+               recompute = rule, micro_batches = 4, batch = 4, schedule = "1f1b" }).seconds
+         end
+         assert.is_true(seconds.always < seconds.never)
+         assert.is_true(seconds.auto <= seconds.always)
+      end)
+   end)
+
+   it("has at most two stages for each device where nobody says how many", function()
+      files.in_directory(function(dir)
+         local lines = { "ftpipe weighted graph 1" }
+         for i = 1, 40 do -- longer and longer, so that many short stages balance best
+            lines[#lines + 1] = ("node n%d forward_ns=%de5 backward_ns=%de5"):format(i, i, 2 * i)
+            lines[#lines + 1] = i > 1 and ("edge n%d n%d"):format(i - 1, i) or nil
+         end
+         core.sys.write_file(dir .. "/g", table.concat(lines, "\n") .. "\n")
+         local function stages_of(...)
+            local out, err, exit = plan(dir .. "/g", "--devices", "sim:3x1GB", "--format", "json",
+               "--compare", ...)
+            assert.equal(0, exit, err)
+            local data = core.json.decode(out)
+            return #data.stages, data.compare[2].stages, data.compare[2].method
+         end
+         local most, compared, method = stages_of()
+         assert.is_true(most <= 6 and compared <= 6)
+         assert.equal("mixed", method)
+         most, compared = stages_of("--stages", "20")
+         assert.is_true(most > 6 and compared > 6)
+      end)
+   end)
+
    it("plays every schedule over a graph file", function()
       with_chain(function(path)
          for _, schedule in ipairs { "gpipe", "zero-bubble", "async", "2bw" } do

@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local over = require("ftpipe.plan.over")
+local placement = require("ftpipe.placement")
 local remedies = require("ftpipe.plan.remedies")
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
@@ -90,27 +91,29 @@ end
 --- The problem of a model: blocks of its scopes. Memory is counted and does not bound: rows say
 -- what they are over their budgets by.
 local function model_problem(subject)
-   local placement, o = require("ftpipe.placement"), subject.options
+   local o = subject.options
+   local rule = o.recompute == "always" and "always" or "never"
    local graph = subject.graph:by_scope() or subject.graph
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
-      flat = schedules.is_flat(o.schedule), recompute = o.recompute == "always" and "always" or "never",
+      flat = schedules.is_flat(o.schedule), recompute = rule,
       memory_factor = placement.MEMORY_FACTOR[o.optimizer],
    }
    local budgets = {}
    for d, device in ipairs(problem.devices) do
       budgets[d], device.memory_bytes = device.memory_bytes, 0
    end
-   return problem, placement.stages(#problem.devices, o.stages), budgets
+   return problem, budgets
 end
 
 --- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
    local compare = require("ftpipe.planner.compare")
-   local problem, blocks, budgets = subject.problem, flags.stages, nil
-   if subject.plan then problem, blocks, budgets = model_problem(subject) end
+   local problem, budgets = subject.problem, nil
+   if subject.plan then problem, budgets = model_problem(subject) end
    local rows = compare.all(problem, {
-      cost = flags.cost, seed = flags.seed, effort = flags.effort, blocks = blocks,
+      cost = flags.cost, seed = flags.seed, effort = flags.effort,
+      blocks = flags.stages or placement.blocks("mixed", #problem.devices, #problem.names),
       budgets = budgets,
    })
    return {

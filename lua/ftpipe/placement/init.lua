@@ -71,14 +71,21 @@ local STAGES_PER_DEVICE = 2
 --- Stages of mixed and best, at most: those that are asked for, if any are.
 function M.stages(n_devices, asked) return asked or STAGES_PER_DEVICE * n_devices end
 
+--- Blocks that ft.partition is to make, at most, of so many nodes; nil: it decides.
+-- @param how a partition: a name, or a function
+-- @tparam int n_devices
+-- @tparam int n_nodes
+-- @tparam[opt] int asked stages that are asked for
+function M.blocks(how, n_devices, n_nodes, asked)
+   local n = (row_of(how) or {}).anywhere and M.stages(n_devices, asked) or asked
+   return n and math.min(n, n_nodes)
+end
+
 local function options_of(name, n_devices, n_nodes, stages, effort)
    local options = copy(row_of(name).asks)
    if options.in_order then return options end
    options.effort = options.effort and (effort or options.effort)
-   if options.method == "mixed" or options.method == "best" then
-      stages = M.stages(n_devices, stages)
-   end
-   options.blocks = stages and math.min(stages, n_nodes)
+   options.blocks = M.blocks(name, n_devices, n_nodes, stages)
    return options
 end
 

@@ -59,7 +59,8 @@ local function partition_once(problem, o, rule, known)
    local key = type(how) == "string" and ("%s %s %s %s"):format(how, tostring(o.stages),
       tostring(schedules.is_flat(o.schedule)), rule)
    local result = known and known[key] or partition(problem, {
-      method = how, cost = o.cost, seed = o.seed, effort = o.effort, blocks = o.stages,
+      method = how, cost = o.cost, seed = o.seed, effort = o.effort,
+      blocks = o.stages or placement.blocks(how, #problem.devices, #problem.names),
    })
    if known and key then known[key] = result end
    return result
@@ -144,8 +145,23 @@ local function as_needed(graph, o, rule, known)
       function(subject) return not subject.fits end)
 end
 
---- Plans a graph. With `recompute` auto a cut that need not recompute is taken as it is; where it
--- does not fit, the faster of that cut and of one that is made for recomputing is.
+--- Whether some device has no room for one more of the largest nodes, so that there might be a
+-- faster cut if activations were not kept.
+local function is_tight(subject)
+   local problem, largest = subject.problem, 0
+   for i, bytes in ipairs(problem.fixed_bytes) do
+      local kept = problem.saved_bytes[i] * subject.options.micro_batches
+      largest = math.max(largest, bytes + kept)
+   end
+   for _, row in ipairs(subject.memory) do
+      if row.budget > 0 and row.budget - row.total < largest then return true end
+   end
+   return false
+end
+
+--- Plans a graph. With `recompute` auto the faster of two cuts is taken: one of which as much is
+-- kept as there is room for, and one that is made for recomputing, where memory may have been in
+-- the way of the first.
 -- @tparam graph graph
 -- @tparam table o options of ft.explore, checked
 -- @tparam[opt] table known as of ft.explore.file
@@ -153,8 +169,8 @@ end
 function M.plan(graph, o, known)
    if o.recompute ~= "auto" then return by_rule(graph, o, o.recompute, known) end
    local kept = feasible(by_rule, graph, o, "never", known)
-   if kept and kept.fits then return kept end
-   local less = kept and as_needed(graph, o, "never", known)
+   if kept and kept.fits and not is_tight(kept) then return kept end
+   local less = kept and (kept.fits and kept or as_needed(graph, o, "never", known))
    if not less or not less.fits then return as_needed(graph, o, "but-last", known) end
    local lean = feasible(as_needed, graph, o, "but-last", known)
    return lean and lean.fits and lean.seconds < less.seconds and lean or less
