@@ -305,10 +305,10 @@ local PROBLEM = {
 --- What ft.partition solves.
 -- @tparam table o devices (as in --devices, a cluster, or a list of { kind =, slowdown =,
 --   memory_bytes =, bytes_per_s = }; those of the file when absent), micro_batches (of a batch;
---   without them, what a batch costs beside them is left out), recompute (never; always: every stage;
---   but-last: every one but the last, as FTPipe does), memory_factor (4: bytes that training keeps
---   for a byte of parameters), frozen_factor (1: for one of those that are not trained), in_flight,
---   flat, phase (forward or backward: of the times of nodes this part alone)
+--   without them, what a batch costs beside them is left out), recompute (never; always: every
+--   stage; but-last: every one but the last, as FTPipe does), memory_factor (4: bytes that training
+--   keeps for a byte of parameters), frozen_factor (1: for one of those that are not trained),
+--   in_flight, flat, phase (forward or backward: of the times of nodes this part alone)
 -- @treturn table problem
 function Graph:problem(o)
    o = opts.check("graph:problem", PROBLEM, o)

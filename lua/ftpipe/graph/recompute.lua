@@ -1,4 +1,4 @@
---- Which stages run their forwards again before their backwards, instead of keeping what these need.
+--- Which stages run their forwards again before their backwards, and keep nothing for these.
 
 local M = {}
 

@@ -90,8 +90,8 @@ local function options_of(name, n_devices, n_nodes, stages, effort)
 end
 
 -- What a placement must respect, tried in this order: with activations, without them (recomputed),
--- and without memory, so that the plan can say what is missing. Where memory decides, the last stage
--- counts as one that recomputes last: it holds the fewest micro-batches.
+-- and without memory, so that the plan can say what is missing. Where memory decides, the last
+-- stage counts as one that keeps them: it holds the fewest micro-batches.
 local ATTEMPTS = {
    {}, { recompute = "but-last" }, { recompute = "but-last", unlimited = true },
 }

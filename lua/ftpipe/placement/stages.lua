@@ -138,8 +138,8 @@ end
 --- Makes stages run their forwards again before their backwards: what waits is what arrives, and
 -- what one micro-batch saves is there while it is worked on (`again_bytes`). Once for a cut.
 -- @tparam table cut
--- @tparam string|table which always (every stage), but-last (every one but the last, as FTPipe does),
---   never, or a list by stage, true: it does
+-- @tparam string|table which always (every stage), but-last (every one but the last, as FTPipe
+--   does), never, or a list by stage, true: it does
 function M.recompute(cut, which)
    for s, flag in ipairs(flags_of(cut, which)) do
       local stage = cut.stages[s]
