@@ -38,6 +38,16 @@ typedef struct use {
     int stay;      /* that it is in, once these are found */
 } use;
 
+/* What may leave: items that are on the device and that the action at hand does not need. A tree
+ * over rows of places, of which each node knows the first to leave of those below it; see
+ * victims.c. */
+typedef struct victims {
+    int64_t size;   /* places, a power of two */
+    int *first;     /* by node, of which 1 is the root: item and 1, or 0 */
+    int64_t *place; /* by item; -1: it may not leave */
+    int64_t looks;  /* work: nodes that were looked at */
+} victims;
+
 typedef struct planner {
     const ft_residency *q;
     const ft_plan *plan;
@@ -60,7 +70,8 @@ typedef struct planner {
     int64_t least;             /* the most of these */
     stay *stays;
     int64_t n_stays;
-    int64_t used;                /* bytes of open stays */
+    int64_t used; /* bytes of open stays */
+    victims victims;
     int *first_into, *next_into; /* by stage, then by edge: those that pass through host memory, to
                                     the stage; -1: no more */
     int *first_out, *next_out;   /* likewise from it */
@@ -76,6 +87,15 @@ ft_status residency_find_stays(planner *p, ft_error *err);
 ft_status residency_put_off(planner *p, ft_error *err);
 /* Loads move forward, where there is room. */
 ft_status residency_hoist(planner *p, ft_error *err);
+
+/* victims.c: none may leave yet; false without memory. */
+bool victims_begin(planner *p);
+/* The item may leave from here on; or it may not, whether or not it might before. */
+void victims_add(planner *p, int number);
+void victims_remove(planner *p, int number);
+/* Which item goes before the action at `at`: needed furthest in the future, for what leaving and
+ * coming again costs; -1: none may. */
+int victims_find(planner *p, int64_t at);
 
 /* passes.c: edges through host memory; *n gets how many S and V they are. */
 ft_status residency_find_passes(planner *p, int64_t *n, ft_error *err);

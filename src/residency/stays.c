@@ -1,13 +1,11 @@
 /* residency/stays.c - when what is needed is on a device.
  *
  * Walking down a device's list, what an action needs is brought, and where there is no room, what
- * is needed furthest in the future goes, at once after its last use (Belady's rule; with sizes and
- * costs of saving it is a heuristic). In an order that repeats that takes neighbours out one behind
- * the other, whose copies then stand together; see `spread`. Then loads are moved up to `ahead`
- * actions forward, as far as there is room all the way, and updates in host memory back. */
+ * is needed furthest in the future goes, at once after its last use (victims.c). Then loads are
+ * moved up to `ahead` actions forward, as far as there is room all the way, and updates in host
+ * memory back. */
 #include "residency/internal.h"
 
-#include <math.h>
 #include <stdio.h>
 
 static ft_status no_memory(ft_error *err)
@@ -239,52 +237,10 @@ static void close_stay(planner *p, item *i)
     if (i->is_made) saved = false;
     s->leaving = saved ? LEAVES_SAVED : LEAVES_DROPPED;
     if (!saved && i->is_dead && i->class == FT_MEMORY_ACTIVATIONS) s->leaving = LEAVES_DEAD;
+    victims_remove(p, (int)(i - p->items));
     p->used -= i->bytes;
     i->is_dirty = false;
     i->stay = -1;
-}
-
-static bool is_needed(const planner *p, int number, int64_t at)
-{
-    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++)
-        if (p->uses[u].item == number) return true;
-    return false;
-}
-
-/* Of a turn that has 2^32 parts: the golden ratio, whose multiples lie evenly however many of them
- * are taken, and what moves the classes of a stage apart. */
-#define GOLDEN 2654435769u
-#define APART  1589137899u
-
-/* Distances count by powers of two; of items that are about as far, those of the largest multiples
- * go. These are the same in every batch, and not of neighbours. */
-static double spread(double score, const item *i)
-{
-    int power;
-    uint32_t turn = (uint32_t)i->stage * GOLDEN + (uint32_t)i->class * APART;
-    frexp(score, &power);
-    return power + (double)turn / 4294967296.0;
-}
-
-/* What goes: needed furthest in the future, for what leaving and coming again costs; -1: none may.
- */
-static int find_victim(const planner *p, int64_t at)
-{
-    int best = -1;
-    double most = -1;
-    for (int k = 0; k < p->n_items; k++) {
-        const item *i = &p->items[k];
-        if (i->stay < 0 || is_needed(p, k, at)) continue;
-        bool again = i->next >= 0;
-        double far = again ? (double)(p->uses[i->next].at - at) : (double)p->n;
-        int cost = (i->is_dirty && !i->is_dead && !i->is_made) + (again && !i->is_dead);
-        double score = cost ? far / cost : 2.0 * (double)p->n;
-        if (p->q->spreads) score = spread(score, i);
-        if (score <= most) continue;
-        most = score;
-        best = k;
-    }
-    return best;
 }
 
 static ft_status report_need(const planner *p, int64_t at, ft_error *err)
@@ -329,7 +285,7 @@ static ft_status bring(planner *p, int number, int64_t at, ft_error *err)
     item *i = &p->items[number];
     const ft_action *a = &p->list[at];
     while (p->used + i->bytes > filled(p, at)) {
-        int victim = find_victim(p, at);
+        int victim = victims_find(p, at);
         if (victim < 0) return report_need(p, at, err);
         close_stay(p, &p->items[victim]);
     }
@@ -398,8 +354,10 @@ static ft_status pass(planner *p, int64_t at, ft_error *err)
 {
     const ft_action *a = &p->list[at];
     send_home(p, a);
-    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++)
+    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++) {
+        victims_remove(p, p->uses[u].item); /* while it is needed */
         p->items[p->uses[u].item].next = p->uses[u].later;
+    }
     for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++) {
         item *i = &p->items[p->uses[u].item];
         if (i->stay < 0) FT_TRY(bring(p, p->uses[u].item, at, err));
@@ -415,6 +373,8 @@ static ft_status pass(planner *p, int64_t at, ft_error *err)
     }
     change(p, a);
     leave_scope(p, at);
+    for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++)
+        if (p->items[p->uses[u].item].stay >= 0) victims_add(p, p->uses[u].item);
     return FT_OK;
 }
 
@@ -430,6 +390,7 @@ static void keep_weights(planner *p, const stay *made)
 
 ft_status residency_find_stays(planner *p, ft_error *err)
 {
+    if (!victims_begin(p)) return no_memory(err);
     for (int64_t at = 0; at < p->n; at++) FT_TRY(pass(p, at, err));
     for (int i = 0; i < p->n_items; i++)
         if (p->items[i].stay >= 0) close_stay(p, &p->items[i]);

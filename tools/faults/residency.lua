@@ -1,9 +1,14 @@
 --- Faults in src/residency; see tools/mutate.lua.
 return {
-   { "src/residency/stays.c", "double score = cost ? far / cost : 2.0 * (double)p->n;",
-      "double score = -far;", "c/residency", "what is needed first goes" },
-   { "src/residency/stays.c", "if (i->stay < 0 || is_needed(p, k, at)) continue;",
-      "if (i->stay < 0) continue;", "c/residency", "what an action needs makes room for the rest" },
+   { "src/residency/victims.c", "if (score < most || (score == most && number > best)) continue;",
+      "if (best >= 0 && score > most) continue;", "c/residency_victims",
+      "what is needed first goes" },
+   { "src/residency/victims.c", "return a < b ? a : b;", "return a > b ? a : b;",
+      "c/residency_victims", "of items as far the last one goes" },
+   { "src/residency/victims.c", "from += as_far_as(p, r, last - from, at);", "from = last;",
+      "c/residency_victims", "the farthest goes, though others count as far" },
+   { "src/residency/stays.c", "victims_remove(p, p->uses[u].item); /* while it is needed */", "",
+      "c/residency", "what an action needs makes room for the rest" },
    { "src/residency/stays.c", "bool saved = i->is_dirty && !i->is_dead;",
       "bool saved = false;", "c/residency", "what was changed is dropped" },
    { "src/residency/stays.c", "            i->is_dead = false;\n", "", "c/residency",
