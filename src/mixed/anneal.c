@@ -38,7 +38,7 @@ bool incumbent_offer(incumbent *best, placing *p, int from)
     best->price = price;
     best->moved = moved;
     best->from = from;
-    memcpy(best->device, p->device, (size_t)p->g->n_units * sizeof *best->device);
+    for (int i = 0; i < p->g->n; i++) best->device[i] = p->device[p->g->unit[i]];
     return true;
 }
 
@@ -307,7 +307,6 @@ bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best)
     int64_t moved = best->moved;
     if (!annealing_new(&a, p, how, rng)) return false;
     a.target = best->price;
-    placing_set(p, best->device);
     if (how->blocks) follow_last(&a);
     sum_energy(&a);
     int64_t begin = p->steps;

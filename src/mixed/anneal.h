@@ -9,7 +9,7 @@
 typedef struct incumbent {
     double price;
     int64_t moved;
-    int *device; /* by unit */
+    int *device; /* by node, so that searches with other units share it */
     int from;    /* number of the search that found it */
 } incumbent;
 
@@ -31,8 +31,8 @@ typedef struct cooling {
  * single units, swaps and runs, or blocks. False without memory. */
 bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best);
 
-/* From the incumbent on, which is what `how->blocks` says if it is there: fewer bytes moved, and
- * nothing slower. */
+/* From the incumbent on, which is what the placement and `how->blocks`, if it is there, say: fewer
+ * bytes moved, and nothing slower. */
 bool settle(placing *p, const cooling *how, ft_rng *rng, incumbent *best);
 
 #endif

@@ -43,7 +43,7 @@ static bool greedy_new(greedy *x, ft_ground *g)
     x->order = ft_arena_array(g->arena, x->e.n, sizeof *x->order);
     x->stage = ft_arena_array(g->arena, x->e.n, sizeof *x->stage);
     x->unit_device = ft_arena_array(g->arena, g->n_units, sizeof *x->unit_device);
-    x->best.device = ft_arena_array(g->arena, g->n_units, sizeof *x->best.device);
+    x->best.device = ft_arena_array(g->arena, g->n, sizeof *x->best.device);
     return x->order && x->stage && x->unit_device && x->best.device;
 }
 
@@ -191,5 +191,6 @@ ft_status ft_solve_greedy(ft_ground *g, ft_partition_result *result, ft_error *e
     if (ft_ground_stopped(g)) return ft_ground_cancelled(err);
     if (x.best.price == HUGE_VAL)
         return ft_ground_infeasible(g, "contiguous cut", ", as far as greedy searched", err);
-    return ft_result_make(g, x.best.device, NULL, result, err);
+    for (int i = 0; i < g->n; i++) x.unit_device[g->unit[i]] = x.best.device[i];
+    return ft_result_make(g, x.unit_device, NULL, result, err);
 }

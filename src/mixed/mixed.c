@@ -3,12 +3,14 @@
  *
  * Every way to coarsen the graph to L blocks, for a sweep of L, is assigned by branch and bound;
  * the best of them, the contiguous optimum and placements found before are starting points of
- * refinement. Small problems are solved by branch and bound alone. */
+ * refinement, which in turn begins afresh with blocks. Small problems are solved by branch and
+ * bound alone. */
 #include <math.h>
 #include <string.h>
 
 #include "contiguous/contiguous.h"
 #include "mixed/anneal.h"
+#include "mixed/merged.h"
 #include "mixed/mixed.h"
 
 enum { EXACT_UNITS = 12, EXACT_STEPS = 4000000, ASSIGN_STEPS = 20000 };
@@ -21,14 +23,15 @@ enum {
     MOST_ROUNDS = 40,
     SETTLING = 16, /* a part of that: fewer bytes at the same speed */
     POOL = 4,
-    FEW_NODES = 256
+    FEW_NODES = 256,
+    MERGED_A_DEVICE = 5 /* blocks, or one more, that units are merged to */
 };
 
 typedef struct mixed {
     ft_ground *g;
     placing p;
     incumbent best;
-    int *order, *device;
+    int *order, *device;         /* of units, by unit */
     double seq_ns;               /* the contiguous one; HUGE_VAL: there is none */
     int *seq_stage, *seq_device; /* by node, by unit */
     incumbent pool[POOL];        /* the best of the sweep, which need not be valid */
@@ -55,7 +58,7 @@ static bool is_due(const mixed *m)
 static bool mixed_new(mixed *m, ft_ground *g)
 {
     *m = (mixed){.g = g, .best = {.price = HUGE_VAL, .moved = INT64_MAX}, .seq_ns = HUGE_VAL};
-    m->best.device = ft_arena_array(g->arena, g->n_units, sizeof(int));
+    m->best.device = ft_arena_array(g->arena, g->n, sizeof(int));
     m->order = ft_arena_array(g->arena, g->n_units, sizeof(int));
     m->device = ft_arena_array(g->arena, g->n_units, sizeof(int));
     m->seq_stage = ft_arena_array(g->arena, g->n, sizeof(int));
@@ -63,6 +66,13 @@ static bool mixed_new(mixed *m, ft_ground *g)
     if (!m->seq_stage || !m->seq_device) return false;
     return m->best.device && m->order && m->device && placing_new(&m->p, g) &&
            order_units(g, 0, m->order);
+}
+
+/* The best known, by unit: until the next call. */
+static const int *best_units(const mixed *m)
+{
+    for (int i = 0; i < m->g->n; i++) m->device[m->g->unit[i]] = m->best.device[i];
+    return m->device;
 }
 
 static void offer(mixed *m, const int *device, int from)
@@ -187,19 +197,19 @@ static bool sweep(mixed *m)
 }
 
 /* The device with the least to do, by increasing order of units: a start when nothing else fits. */
-static void fill(mixed *m, ft_rng *rng)
+static void fill(placing *p, const int *order, ft_rng *rng)
 {
-    const ft_ground *g = m->g;
-    for (int u = 0; u < g->n_units; u++) placing_move(&m->p, u, -1);
+    const ft_ground *g = p->g;
+    for (int u = 0; u < g->n_units; u++) placing_move(p, u, -1);
     for (int i = 0; i < g->n_units; i++) {
-        int unit = m->order[i], best = -1;
-        placing_price(&m->p);
+        int unit = order[i], best = -1;
+        placing_price(p);
         for (int d = 0; d < g->problem->n_devices; d++) {
             if (!ft_ground_allows(g, unit, d)) continue;
-            if (best < 0 || m->p.price[d] < m->p.price[best] || (rng && ft_rng_below(rng, 8) == 0))
+            if (best < 0 || p->price[d] < p->price[best] || (rng && ft_rng_below(rng, 8) == 0))
                 best = d;
         }
-        placing_move(&m->p, unit, best);
+        placing_move(p, unit, best);
     }
 }
 
@@ -229,14 +239,35 @@ static bool moves_blocks(const ft_ground *g, int restart)
 static const int *start_of(const mixed *m, bool by_blocks, int r)
 {
     bool limited = ft_stages_limited(m->g);
-    if (!by_blocks || !m->n_pool || (limited && r % 2 == 0)) return m->best.device;
+    if (!by_blocks || !m->n_pool || (limited && r % 2 == 0)) return best_units(m);
     return m->pool[(limited ? r / 2 : r / 4) % m->n_pool].device;
+}
+
+/* A fresh start: blocks are placed as units are. They are few, and it is cheap to cut between them,
+ * so that other ways to share the whole graph out are in reach, which units come to only by worse
+ * ones, layer after layer. */
+static bool place_merged(mixed *m, int r, const cooling *units, ft_rng *rng)
+{
+    merged b;
+    int share = MERGED_A_DEVICE + r / 2 % 2;
+    bool ok = merged_new(&b, m->g, share * m->g->problem->n_devices, (uint64_t)(r / 2));
+    if (ok) {
+        cooling how = *units;
+        how.order = b.order;
+        how.groups = b.groups.n_levels ? &b.groups : NULL;
+        fill(&b.p, b.order, rng);
+        ok = anneal(&b.p, &how, rng, &m->best);
+        for (int i = 0; i < m->g->n; i++) m->device[m->g->unit[i]] = b.p.device[b.g.unit[i]];
+    }
+    merged_free(&b);
+    if (ok) placing_set(&m->p, m->device);
+    return ok;
 }
 
 static bool restart(mixed *m, int r, int64_t steps)
 {
-    static const double heats[] = {0.03, 0.05, 0.03, 0.1}, block_heats[] = {0.001, 0.01, 0.05};
-    static const double AIM = 0.02, BLOCKS_AIM = 1e-4;
+    static const double heats[] = {0.03, 0.02, 0.03, 0.04}, block_heats[] = {0.001, 0.01, 0.05};
+    static const double AIM = 0.02, BLOCKS_AIM = 1e-4, MERGED_SHARE = 0.7, MERGED_HEAT = 0.005;
     ft_ground own = *m->g; /* what a restart needs is freed with it */
     intervals v;
     ft_rng rng;
@@ -247,15 +278,20 @@ static bool restart(mixed *m, int r, int64_t steps)
     how.aim = by_blocks ? BLOCKS_AIM : AIM;
     if (!(own.arena = ft_arena_new())) return false;
     ft_rng_init(&rng, m->g->options->seed, (uint64_t)r + 1);
-    if (fresh && !by_blocks)
-        fill(m, r ? &rng : NULL);
-    else
+    if (!by_blocks && m->groups.n_levels) how.groups = &m->groups;
+    bool ok = true;
+    if (!fresh || by_blocks) {
         placing_set(&m->p, start_of(m, by_blocks, r));
-    bool ok = !by_blocks || intervals_new(&v, &own, m->p.device, most_stages(&own), (uint64_t)r);
-    if (by_blocks)
-        how.blocks = &v;
-    else if (m->groups.n_levels)
-        how.groups = &m->groups;
+    } else if (r) {
+        how.steps = (int64_t)(MERGED_SHARE * (double)steps);
+        ok = place_merged(m, r, &how, &rng);
+        how.steps = steps - how.steps;
+        how.heat = MERGED_HEAT;
+    } else {
+        fill(&m->p, m->order, NULL);
+    }
+    ok = ok && (!by_blocks || intervals_new(&v, &own, m->p.device, most_stages(&own), (uint64_t)r));
+    if (by_blocks) how.blocks = &v;
     m->p.g = &own;
     ok = ok && anneal(&m->p, &how, &rng, &m->best);
     m->p.g = m->g;
@@ -267,7 +303,7 @@ static bool restart(mixed *m, int r, int64_t steps)
 static bool restart_within(mixed *m, int64_t budget, int64_t *spent)
 {
     const ft_ground *g = m->g;
-    int *known = ft_arena_array(g->arena, g->n_units, sizeof *known);
+    int *known = ft_arena_array(g->arena, g->n, sizeof *known);
     if (!known) return false;
     *spent = 0;
     for (int r = 0; r < MOST_ROUNDS * ROUND && *spent < budget; r++) {
@@ -276,12 +312,12 @@ static bool restart_within(mixed *m, int64_t budget, int64_t *spent)
         if (ft_ground_stopped(g) || ft_ground_late(g)) break;
         if (m->best.price <= g->lower_bound_ns) break; /* nothing is faster */
         incumbent before = m->best;
-        memcpy(known, m->best.device, (size_t)g->n_units * sizeof *known);
+        memcpy(known, m->best.device, (size_t)g->n * sizeof *known);
         if (steps > budget) steps = budget;
         if (!restart(m, r, steps)) return false;
         if (ft_ground_late(g)) {
             m->best = before;
-            memcpy(m->best.device, known, (size_t)g->n_units * sizeof *known);
+            memcpy(m->best.device, known, (size_t)g->n * sizeof *known);
             break;
         }
         *spent += steps;
@@ -300,7 +336,8 @@ static bool refine(mixed *m)
     intervals v;
     ft_rng rng;
     ft_rng_init(&rng, g->options->seed, 0);
-    if (by_blocks && !intervals_new(&v, g, m->best.device, most_stages(g), 0)) return false;
+    placing_set(&m->p, best_units(m));
+    if (by_blocks && !intervals_new(&v, g, m->p.device, most_stages(g), 0)) return false;
     int64_t least = restart_steps(g, 0);
     cooling how = {.order = m->order,
                    .blocks = by_blocks ? &v : NULL,
@@ -325,7 +362,7 @@ ft_status ft_solve_mixed(ft_ground *g, ft_partition_result *result, ft_error *er
     if (m.seq_ns < m.best.price)
         FT_TRY(ft_result_make(g, m.seq_device, m.seq_stage, result, err));
     else
-        FT_TRY(ft_result_make(g, m.best.device, NULL, result, err));
+        FT_TRY(ft_result_make(g, best_units(&m), NULL, result, err));
     result->proved = m.whole && !g->problem->last_ns;
     result->effort = m.spent;
     return FT_OK;

@@ -72,6 +72,7 @@ typedef struct sequence {
 
 /* Rules that cut an order of units into blocks. */
 int coarsen_rules(void);
+enum { COARSEN_MATCHING = 5 }; /* heavy cuts between light blocks go first */
 /* Cuts the order of units by rule i into `wanted`; blocks are in the ground's arena. */
 bool coarsen(const ft_ground *g, int rule, const int *order, int wanted, blocks *out);
 /* An order of units, topological where ties allow one; the rules are those of ft_dag_order. */

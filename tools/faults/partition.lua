@@ -50,6 +50,10 @@ return {
    { "src/contiguous/seq.c", "if (place[s->e.of[g->unit[from]]] > place[s->e.of[g->unit[to]]])",
       "if (place[s->e.of[g->unit[from]]] > place[s->e.of[g->unit[to]]] + 1)",
       "c/partition c/partition_random spec/partition", "nodes may stand before what they use" },
+   { "src/mixed/mixed.c", "MERGED_SHARE = 0.7", "MERGED_SHARE = 0", "spec/partition",
+      "blocks are laid out at random and not searched" },
+   { "src/mixed/merged.c", "if (!any) return false;", "", "spec/partition",
+      "what is pinned to other devices is merged" },
    { "src/mixed/mixed.c", "(end - g->tally->steps) / left--", "(int64_t)1 << 60",
       "spec/partition", "a sweep of blocks takes minutes in large graphs" },
 }
