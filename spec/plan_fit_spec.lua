@@ -1,7 +1,11 @@
 --- How plans are made to fit the budgets of their devices.
 
+local copy = require("ftpipe.base.copy")
 local draw = require("ftpipe.plan.draw")
+local files = require("spec.support.files")
+local fit = require("ftpipe.plan.fit")
 local ft = require("ftpipe")
+local remedies = require("ftpipe.plan.remedies")
 
 local function plan(o)
    o.model, o.lengths, o.recompute, o.batches = ft.model("t5-small"), { target = 8 }, "auto", 2
@@ -14,6 +18,32 @@ local function assert_fits(subject)
       assert.is_true(bytes <= budget, ("device %d: %d of %d bytes"):format(d - 1, bytes, budget))
    end
 end
+
+describe("a plan that does not fit", function()
+   it("knows of other options what they give with costs that were measured", function()
+      local directory = files.directory()
+      finally(function() files.remove(directory) end)
+      local path = directory .. "/own.profile"
+      local model = ft.model("t5-small")
+      ft.profile(model, "sim:2x100MB", { calibrate = { cross_entropy = 1e4 },
+         batch = 2, source = 256, dropout = 0 }):save(path)
+      local function of(profile, optimizer)
+         return plan { devices = "sim:2x100MB", partition = "seq", batch = 8, micro_batches = 4,
+            buckets = { 256 }, profile = profile, optimizer = optimizer }
+      end
+      local find, row = remedies.find, nil
+      finally(function() remedies.find = find end)
+      function remedies.find(try, o)
+         row = try(copy(o, { optimizer = "sgd" }))
+         return {}
+      end
+      of(path, "adamw"):remedies()
+      local same = of(path, "sgd")
+      local batches = fit.compared(same)
+      assert.equal(fit.worst_over(same), row.over_bytes)
+      assert.near(1, row.seconds / (same:simulate(batches).seconds / batches), 1e-9)
+   end)
+end)
 
 describe("a plan that is made to fit", function()
    it("lets gradients of weights wait as stages are before theirs, and as there is room",

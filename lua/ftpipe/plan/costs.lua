@@ -26,10 +26,15 @@ end
 -- What --profile may say besides a file: whether work is measured.
 local MEASURED = { measured = true, fresh = true }
 
---- The profile that --profile asks for, nil when costs are modelled.
+--- The profile that --profile asks for, nil when costs are modelled. Where o.calibration says how
+-- much longer operators took than modelled, it is the model corrected by that.
 function M.profile(o, graph, devices)
    local how = o.profile or "modelled"
-   if how == "modelled" then return nil end
+   if how == "modelled" then
+      return o.calibration and profiles(graph, o.devices, {
+         calibrate = o.calibration, optimizer = o.optimizer, dtype = o.precision,
+      })
+   end
    if not MEASURED[how] then
       if core.sys.exists(how) ~= "file" then
          usage("%s is neither measured, fresh, modelled nor a profile's file",

@@ -132,27 +132,31 @@ local function redraw(plan, partition)
    return keep(plan, swaps.settle(swaps.fit(fit.squeeze(drawn))))
 end
 
---- A plan with other options, as a row of ftpipe.plan.remedies: costs are modelled, since a
--- measured profile is of one shape.
-local function try(o)
+--- A plan with other options, as a row of ftpipe.plan.remedies. What was measured for this plan
+-- holds as long as micro-batches have the same size; of other sizes costs are modelled, corrected
+-- by what was measured. Costs decide where the model is cut, and so what fits.
+local function try(plan, o)
+   local same_work = o.micro_batches == plan.options.micro_batches
    o = copy(o, { profile = "modelled" })
-   o.costs, o.plan, o.given, o.placements = nil, nil, nil, {}
-   local ok, plan = pcall(make, o)
+   o.calibration = not same_work and plan.profile and plan.profile:calibration() or nil
+   if not same_work then o.costs = nil end
+   o.plan, o.given, o.placements = nil, nil, {}
+   local ok, other = pcall(make, o)
    if not ok then
-      if type(plan) ~= "table" or plan.status == "cancelled" then error(plan, 0) end
-      return { options = o, problem = plan.message }
+      if type(other) ~= "table" or other.status == "cancelled" then error(other, 0) end
+      return { options = o, problem = other.message }
    end
-   local batches = fit.compared(plan)
+   local batches = fit.compared(other)
    return {
-      options = o, over_bytes = fit.worst_over(plan),
-      seconds = plan:simulate(batches).seconds / batches,
+      options = o, over_bytes = fit.worst_over(other),
+      seconds = other:simulate(batches).seconds / batches,
    }
 end
 
 --- What would make the plan fit, in lines; none of evaluation alone.
 function Plan:remedies()
    if self.options.eval_only then return {} end
-   return remedies.find(try, self.options, fit.worst_over(self))
+   return remedies.find(function(o) return try(self, o) end, self.options, fit.worst_over(self))
 end
 
 --- Raises `plan infeasible` when a device is over its budget, with what would help; else gives the
