@@ -70,6 +70,17 @@ describe("ftpipe completion", function()
       end
    end)
 
+   it("keeps names of files whole in bash, which may have blanks", function()
+      files.in_directory(function(directory)
+         core.sys.write_file(directory .. "/first run", "")
+         assert.equal(directory .. "/first run\n", (run("bash", ([[
+            eval "$(ftpipe completion bash)"
+            COMP_WORDS=(ftpipe predict %s/fir) COMP_CWORD=2
+            _ftpipe
+            printf '%%s\n' "${COMPREPLY[@]}"]]):format(directory))))
+      end)
+   end)
+
    it("is taken by fish", function()
       if not has("fish") then return pending("there is no fish") end
       for _, case in ipairs(CASES) do

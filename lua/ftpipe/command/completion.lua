@@ -31,6 +31,7 @@ _ftpipe() {
     local word=${COMP_WORDS[COMP_CWORD]} said
     said=$(ftpipe completion for "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
     [ "$word" = = ] && word=
+    local IFS=$'\n' # names of files may have blanks
     COMPREPLY=($(compgen -W "${said#*$'\n'}" -- "$word"))
     [[ $said == files* ]] && COMPREPLY+=($(compgen -f -- "$word"))
 }
