@@ -68,8 +68,9 @@ describe("what decides the numbers of a run", function()
          local message = said(row[2])
          assert.is_string(message)
          local of_rate = row[1]:find("lr", 1, true) or row[1]:find("steps", 1, true)
+         local of_schedule = row[1]:find("schedule was synchronous", 1, true)
          local hint = of_rate and "; %-%-change%-rate goes on with another rate"
-            or ""
+            or of_schedule and "; %-%-change%-schedule goes on with another schedule" or ""
          assert.matches("^%-%-resume: dir was made with other arguments: " .. row[1] .. hint .. "$",
             message)
       end)

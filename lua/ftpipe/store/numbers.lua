@@ -156,22 +156,24 @@ end
 --- Raises when the run would compute other numbers than the one that wrote a record after a step:
 -- names the arguments.
 function M.check(run, record, step, path)
-   local now, faults, of_rates = M.of(run), {}, false
+   local now, faults, hints = M.of(run), {}, {}
    for _, row in ipairs(ROWS) do
       local was, is = record[row[1]], now[row[1]]
       local allowed = row.rate and run.args.change_rate
          or row.schedule and run.args.change_schedule
       if was ~= is and not allowed and (not row[4] or row[4](was, is, step, run)) then
          local opaque = type(was) == "string" and #was == 16 and was:match("^%x+$")
-         of_rates = of_rates or row.rate
+         hints.rate, hints.schedule = hints.rate or row.rate, hints.schedule or row.schedule
          faults[#faults + 1] = named.words(run.args, row[2]) .. (opaque and " differs"
             or (" was %s, is %s"):format(show(was), show(is)))
       end
    end
    if #faults > 0 then
-      usage.of(run.args, "{resume}: %s was made with other arguments: %s%s", path,
+      usage.of(run.args, "{resume}: %s was made with other arguments: %s%s%s", path,
          table.concat(faults, "; "),
-         of_rates and named.words(run.args, "; {change_rate} goes on with another rate") or "")
+         hints.rate and named.words(run.args, "; {change_rate} goes on with another rate") or "",
+         hints.schedule
+            and named.words(run.args, "; {change_schedule} goes on with another schedule") or "")
    end
 end
 
