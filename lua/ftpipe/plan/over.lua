@@ -51,6 +51,12 @@ function M.is_hopeless(memory, least)
    return least.bytes > budgets, budgets
 end
 
+--- Parameters in the thousands, millions or billions that they are.
+local function counted(n)
+   if n >= 1e9 then return ("%.2f G"):format(n / 1e9) end
+   return n >= 1e6 and ("%.2f M"):format(n / 1e6) or ("%.2f k"):format(n / 1e3)
+end
+
 --- "no placement fits: ...", where arithmetic says so; nil where it does not.
 -- @tparam {table,...} memory as of worst
 -- @tparam[opt] table least of M.least
@@ -59,9 +65,9 @@ function M.bound(memory, least, optimizer)
    if not least then return nil end
    local hopeless, budgets = M.is_hopeless(memory, least)
    if not hopeless then return nil end
-   return ("no placement fits: %s keeps %.3g bytes for each of %.2f G parameters, %s in all, and "
+   return ("no placement fits: %s keeps %.3g bytes for each of %s parameters, %s in all, and "
       .. "the devices have %s together"):format(optimizer, least.bytes_each,
-      least.parameters / 1e9, units.format_bytes(least.bytes), units.format_bytes(budgets))
+      counted(least.parameters), units.format_bytes(least.bytes), units.format_bytes(budgets))
 end
 
 --- Totals and budgets of a plan, as of worst.
