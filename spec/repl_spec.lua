@@ -29,6 +29,18 @@ describe("repl", function()
       assert.matches("^ftpipe .*: ft%.args, ", shown("require('ftpipe')"))
    end)
 
+   it("answers ?x as wide as the terminal, as help(x) does", function()
+      local style = require("ftpipe.prompt.style")
+      local as_wide, told = style.as_wide, nil
+      finally(function() style.as_wide = as_wide end)
+      function style.as_wide(text)
+         told = text
+         return ""
+      end
+      repl.evaluate((repl.compile("?ft.explore")))
+      assert.matches("^ft.explore\n", told)
+   end)
+
    it("shows all of a value when it is asked to", function()
       local whole = require("ftpipe.prompt.show").whole
       assert.equal("text", whole("text"))

@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local help = require("ftpipe.prompt.help")
+local style = require("ftpipe.prompt.style")
 local suggest = require("ftpipe.base.suggest")
 local words = require("ftpipe.prompt.words")
 
@@ -76,7 +77,7 @@ end
 function M.compile(text)
    local mark, asked = text:match("^%s*(%?%??)%s*(.-)%s*$")
    if mark and asked ~= "" then
-      return function() print(question(mark, asked)) end, {}
+      return function() print(style.as_wide(question(mark, asked))) end, {}
    end
    local expression = text:match("^%s*=(.*)$") or text
    local chunk, of_expression = load("return " .. expression)
