@@ -76,7 +76,9 @@ function M.open(source)
    local embedded = type(source) == "table"
    local files = embedded and embedded_files(source.asset) or directory_files(source)
    if not files.has("config.json") then
-      fail("not found", "%s: holds no config.json", files.path)
+      fail("not found", "%s: holds no config.json%s", files.path,
+         files.has("hf/config.json") and ("; it is a run, whose model is %s/hf"):format(files.path)
+         or "")
    end
    local text = files.read("config.json")
    local config = core.json.decode(text, files.path .. "/config.json")
