@@ -60,8 +60,8 @@ describe("options in messages", function()
          .. "train_file and eval_file name others: give one of them", "--data embedded has both "
          .. "splits, --train-file and --eval-file name others: give one of them" },
       { function(o) ft.task.squad {}:open(open_model(), o) end, {},
-         'task squad is span, model = "t5-small" is text2text',
-         "task squad is span, --model t5-small is text2text" },
+         'task squad is span (for models of bert), model = "t5-small" is text2text',
+         "task squad is span (for models of bert), --model t5-small is text2text" },
       { directory.check, { resume = true },
          "resume goes on from the checkpoints of out, give it too",
          "--resume goes on from the checkpoints of --out, give it too" },

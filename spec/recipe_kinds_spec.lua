@@ -41,7 +41,8 @@ for _, recipe in ipairs(RECIPES) do
 
       it("says what it cannot do in one line", function()
          refused(recipe, 2, "task " .. recipe.task .. " is " .. recipe.kind
-            .. ", %-%-model t5%-small is text2text", { "--model", "t5-small" })
+            .. " %(for models of %l+%d?%), %-%-model t5%-small is text2text",
+            { "--model", "t5-small" })
          refused(recipe, 2, "no data for %-%-model " .. recipe.size:gsub("%-", "%%-")
             .. ": give %-%-data DIR", { "--model", recipe.size, "--init", "random" })
          refused(recipe, 6, "built%-in configuration without weights", { "--model", recipe.size })

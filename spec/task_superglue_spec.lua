@@ -58,7 +58,7 @@ describe("the WiC task", function()
       assert.equal("val.jsonl:1:11: byte 0xe9 is not UTF-8", fault('{"word": "\233"}\n'))
       assert.equal("val.jsonl:2: field 'sentence1' is missing (have: label, sentence2, word)",
          fault(lines(wic(true)) .. '{"word": "w", "sentence2": "s", "label": true}\n'))
-      assert.equal("val.jsonl: holds 1 row, and no label", fault(lines(wic(nil))))
+      assert.equal("val.jsonl: read 1 row, and found no label", fault(lines(wic(nil))))
    end)
 end)
 
@@ -295,7 +295,8 @@ describe("a recipe's task", function()
 
    it("has to be of the model's kind", function()
       local problem = files.failure(function() task.wic():open(model("span"), {}) end)
-      assert.equal('task wic is text2text, model = "m" is span', problem.message)
+      assert.equal('task wic is text2text (for models of mt5, t5), model = "m" is span',
+         problem.message)
       assert.equal(2, problem.exit)
    end)
 

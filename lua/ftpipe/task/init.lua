@@ -274,8 +274,8 @@ local function check_kind(task, model, args)
       opts.fail("task:open", "'model': expected what ft.model gives, got %s", class.told(model))
    end
    if model.family.kind == task.kind then return model.family.columns(model.config) end
-   usage.of(args, "task %s is %s, {model=%s} is %s", task.name, task.kind, model.name,
-      tostring(model.family.kind))
+   usage.of(args, "task %s is %s (for models of %s), {model=%s} is %s", task.name, task.kind,
+      table.concat(kinds.families(task.kind), ", "), model.name, tostring(model.family.kind))
 end
 
 --- The cache's directory by --cache; nil for none.

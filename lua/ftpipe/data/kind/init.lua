@@ -37,6 +37,7 @@
 --                                  texts, or with items.rows rows of job.task; refuses by job.usage
 --                                  what it cannot read. A job has model, flags and threads, too
 
+local families = require("ftpipe.model.families")
 local modules = require("ftpipe.base.modules")
 
 local M = {}
@@ -63,6 +64,16 @@ end
 
 --- What an example of a kind is called.
 function M.example(kind) return kind.example or "example" end
+
+--- The model_types whose models are of a kind, sorted.
+function M.families(name)
+   local list = {}
+   for model_type, module in pairs(families) do
+      if require(module).kind == name then list[#list + 1] = model_type end
+   end
+   table.sort(list)
+   return list
+end
 
 --- The kind of a model.
 function M.of(model) return require(M.module(model.family.kind)) end
