@@ -93,7 +93,7 @@ describe("the RTE task", function()
          assert.matches("%(2 examples, 3 without a label left out%) and ", tostring(load()))
       end)
       local message = fault { ["train.jsonl"] = row("a", "b"), ["val.jsonl"] = SUPERGLUE }
-      assert.equal("train.jsonl: holds 1 row, and no label", message)
+      assert.equal("train.jsonl: read 1 row, and found no label", message)
    end)
 
    it("refuses another label, with its place and those expected", function()
@@ -121,7 +121,8 @@ describe("the RTE task", function()
       assert.matches("it holds: notes.txt", message)
       assert.equal("not found", status)
       message = fault { ["train.jsonl"] = SUPERGLUE }
-      assert.matches("^val.jsonl: no such file", message)
+      assert.equal("val.jsonl: no such file (task rte, layout SuperGLUE); eval_file takes one of "
+         .. "another name", message)
       assert.matches("^val.jsonl: holds no rows",
          (fault { ["train.jsonl"] = SUPERGLUE, ["val.jsonl"] = "" }))
    end)

@@ -98,7 +98,8 @@ function M.find(task, o, split)
    local layout = find_layout(task, o)
    local path = without_slash(o.data) .. "/" .. layout[split]
    if not exists(path) then
-      fail("not found", "%s: no such file (task %s, layout %s)", path, task.name, layout.name)
+      fail("not found", "%s: no such file (task %s, layout %s); %s takes one of another name", path,
+         task.name, layout.name, named.name(o, split .. "_file"))
    end
    return layout, path
 end

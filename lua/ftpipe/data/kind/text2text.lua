@@ -234,7 +234,7 @@ function M.prepare(task, layout, rows, o)
    add_waiting()
    if dataset:size() == 0 then
       fail("malformed data", notes.unlabelled == 0 and "%s: its rows hold no example"
-         or "%s: holds %s, and no label", rows.path, counted(notes.unlabelled, "row"))
+         or "%s: read %s, and found no label", rows.path, counted(notes.unlabelled, "row"))
    end
    return dataset, notes
 end
