@@ -34,6 +34,8 @@ describe("ftpipe convert", function()
 
    it("cuts weights into shards with an index, and puts them together again", function()
       local cut, whole = directory .. "/cut", directory .. "/whole"
+      process.refused(2, "%-%-shard: expected at least 100000, got 2",
+         { "convert", model, "--out", cut, "--shard", "2" })
       assert.matches("cut: 1.7 MB\n", convert(model, cut, "--shard", "300kB"))
       local index = core.json.decode(core.sys.read_file(cut .. "/model.safetensors.index.json"))
       local found, bytes = {}, 0
@@ -90,16 +92,18 @@ end)
 describe("ftpipe new", function()
    it("makes a project that runs at once, and takes no place of another", function()
       files.in_directory(function(dir)
-         local path = dir .. "/own"
+         local path = dir .. "/my own"
          local out, err, code = process.ftpipe { "new", path }
          assert.equal(0, code, err)
-         local recipe = out:match("next: ftpipe (%S+)")
+         local recipe = out:match("next: ftpipe '(.-)'\n") -- as a shell reads it
          out, err, code = process.shell(("cd '%s' && '%s' recipe.lua --steps 3 --eval-limit 10 "
-            .. "--profile modelled --out run && '%s' predict run --text 'question: Which colour "
-            .. "has the kite? paragraph: Anna has a red kite.'"):format(path,
+            .. "--profile modelled --out 'first run' && '%s' predict 'first run' --text 'question: "
+            .. "Which colour has the kite? paragraph: Anna has a red kite.'"):format(path,
             core.sys.executable(), core.sys.executable()))
          assert.equal(0, code, err)
          assert.matches("^colour: the tiny model .- %./data/train.jsonl .-\nafter: accuracy ", out)
+         assert.matches("\nfirst run: ftpipe report 'first run' shows it, "
+            .. "ftpipe predict 'first run' answers with it\n", "\n" .. err)
          assert.matches('\n{"answer": "%l+", "index": 1}\n$', out)
          out, err, code = process.ftpipe { recipe, "--dry-run" }
          assert.equal(0, code, err)

@@ -87,6 +87,8 @@ describe("ftpipe predict", function()
 
    it("says what it is asked in one line when it cannot", function()
       refused(2, "needs a run or the directory of a model", {})
+      refused(2, "unexpected word 'a b' behind the model, give a text with %-%-text and a file "
+         .. "with %-%-file", { model, "a b" })
       refused(2, "needs one of %-%-text and %-%-file", { model })
       refused(2, "needs one of %-%-text and %-%-file", { model, "--text", "a", "--file", "b" })
       refused(2, "%-%-context goes with %-%-text",

@@ -25,7 +25,8 @@ M.declared = {
    adapter = { type = "string", value = "DIR", help = "adapters for the model" },
    out = { type = "string", value = "DIR", help = "where it is written" },
    dtype = { choices = { "f32", "bf16" }, default = "f32", help = "of the weights" },
-   shard = { type = "bytes", value = "5GB", default = "5GB", help = "of a file, at most" },
+   shard = { type = "bytes", value = "5GB", default = "5GB", min = 1e5,
+      help = "of a file, at most" },
 }
 
 -- Graphs are built for the names of parameters alone.

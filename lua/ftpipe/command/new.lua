@@ -47,7 +47,7 @@ function M.run(argv)
    end
    replace.directory(path, fill)
    print(("made %s: README.md, recipe.lua, task.lua, data/"):format(path))
-   print(("next: ftpipe %s/recipe.lua"):format(path))
+   print("next: " .. argvs.line { "ftpipe", path .. "/recipe.lua" })
 end
 
 return M

@@ -165,7 +165,12 @@ end
 
 --- @tparam {string,...} argv the words after "predict"
 function M.run(argv)
-   local path = argvs.word(argv)
+   local path, stray = argvs.word(argv), argvs.word(argv)
+   if stray == "-" then table.insert(argv, 1, stray) stray = nil end
+   if stray then
+      usage("unexpected word '%s' behind the model, give a text with --text and a file with --file",
+         stray)
+   end
    for i, word in ipairs(argv) do -- "-" alone is --file -
       if word == "-" and argv[i - 1] ~= "--file" then argv[i] = "--file=-" end
    end

@@ -5,6 +5,7 @@
 --
 -- Nothing in here is closed to scripts that want it otherwise: examples/own_task.lua writes it out.
 
+local argvs = require("ftpipe.base.argv")
 local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
 local named = require("ftpipe.base.named")
@@ -34,8 +35,8 @@ local function what_is_left(args)
    if not args.out then
       return named.words(args, "nothing is kept; {out=auto} keeps the model and its metrics")
    end
-   return ("%s: ftpipe report %s shows it, ftpipe predict %s answers with it"):format(
-      args.out, args.out, args.out)
+   return ("%s: %s shows it, %s answers with it"):format(args.out,
+      argvs.line { "ftpipe", "report", args.out }, argvs.line { "ftpipe", "predict", args.out })
 end
 
 --- Opens the model of --model and the data of --data, plans, and says what is planned. Without
