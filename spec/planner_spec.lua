@@ -192,7 +192,8 @@ describe("a plan over its budgets", function()
       assert.matches("^does not fit: sim:%d card", tostring(subject.plan))
       local over = require("ftpipe.plan.over")
       assert.equal("no placement fits: adamw keeps 16 bytes for each of 60.49 M parameters, "
-         .. "967.8 MB in all, and the devices have 40.0 MB together", over.bound({ { budget = 40e6 } },
+         .. "967.8 MB in all, and the devices have 40.0 MB together",
+         over.bound({ { budget = 40e6 } },
          { parameters = 60.49e6, bytes_each = 16, bytes = 16 * 60.49e6 }, "adamw"))
       -- a tied embedding on two devices is one parameter
       assert.matches("adamw keeps 16 bytes for each of 2.85 G parameters, 45.6 GB in all",
