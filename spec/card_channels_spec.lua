@@ -12,7 +12,7 @@ local missing = core.sys.exists(PROGRAM) ~= "file" and "there is no ftpipe_emu"
 
 --- The command of several.command, of emulated cards.
 local function emulated(n, list, before)
-   return (several.command(n, list, 300, before):gsub("%S+/ftpipe'", "'" .. PROGRAM .. "'"))
+   return several.command(n, list, 300, before, PROGRAM)
 end
 
 -- Words in front of a program: says its exit code. For that no launcher is to end it with another.

@@ -50,8 +50,9 @@ end
 --- The command that runs the program with arguments as n processes; it is ended after so many
 -- seconds.
 -- @param[opt] before by rank: words in front of the program
-function M.command(n, arguments, seconds, before)
-   local words = { core.sys.executable() }
+-- @param[opt] other another program in its place
+function M.command(n, arguments, seconds, before, other)
+   local words = { other or core.sys.executable() }
    for _, word in ipairs(arguments) do words[#words + 1] = tostring(word) end
    local program = argvs.line(words)
    local parts = { ("-n %d %s"):format(n, program) }
