@@ -8,13 +8,8 @@ local pipeline = require("spec.support.pipeline")
 local traffic = require("spec.support.traffic")
 local with = require("ftpipe.base.copy")
 
---- How far losses of more rows at once may be off: oneDNN's products without AVX-512 depend on how
--- many rows they have, and are near only; nil: all bits are the same.
-local NEAR
-if core.engine.devices("cpu:1")[1].in_host
-   and not core.sys.read_file("/proc/cpuinfo"):find(" avx512bw ", 1, true) then
-   NEAR = 1e-5
-end
+--- How far losses of more rows at once may be off; nil: all bits are the same.
+local NEAR = not pipeline.products_are_alike() and 1e-5 or nil
 
 local function assert_judged(judge, run) judged(judge, run, NEAR) end
 
