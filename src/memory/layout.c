@@ -3,13 +3,17 @@
  * One tensor after the other, each into the smallest hole that no tensor alive at the same time
  * uses. Larger ones first is "greedy by size" of Pisarchyk and Lee, "Efficient memory management
  * for deep neural net inference", arXiv:2001.03288; where it loses (short-lived scores larger than
- * what is kept), another order loses less, so a few are tried. Zero bytes take no room. */
+ * what is kept), another order loses less, so a few are tried. Zero bytes take no room.
+ *
+ * Most tensors are there for a short time, and meet few of the others: who has been placed is found
+ * by ranges of steps. */
 #include "memory/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 
 int64_t ft_memory_round(int64_t bytes)
 {
@@ -149,65 +153,118 @@ static bool alive_together(const block *a, const block *b)
     return near && (!a->times || meet_between(a, b));
 }
 
-/* The offset of the smallest hole for `b`: `placed` blocks stand in order of their offsets. */
-static int64_t best_fit(const block *b, const block *placed, int n)
+/* -- places ------------------------------------------------------------------------------------ */
+
+enum { RANGES = 64 };
+
+/* Who has been placed, by ranges of steps: a block is in each that it is there in. */
+typedef struct placements {
+    const block *blocks;
+    int begin;     /* the first step of all */
+    int64_t steps; /* of a range */
+    int *number[RANGES], n[RANGES];
+    const block **near; /* who meets the block that is placed next */
+    int *asked;         /* by block: by whom it was looked at last, and one more */
+} placements;
+
+static int range_of(const placements *p, int step)
+{
+    return (int)(((int64_t)step - p->begin) / p->steps);
+}
+
+static int by_offset(const void *left, const void *right)
+{
+    const block *a = *(const block *const *)left, *b = *(const block *const *)right;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+/* Those that meet block i, by their offsets; returns how many. */
+static int find_near(placements *p, int i)
+{
+    const block *b = &p->blocks[i];
+    int n = 0;
+    for (int r = range_of(p, b->begin); r <= range_of(p, b->end); r++)
+        for (int k = 0; k < p->n[r]; k++) {
+            int other = p->number[r][k];
+            if (p->asked[other] == i + 1) continue;
+            p->asked[other] = i + 1;
+            if (alive_together(b, &p->blocks[other])) p->near[n++] = &p->blocks[other];
+        }
+    qsort(p->near, (size_t)n, sizeof *p->near, by_offset);
+    return n;
+}
+
+/* The offset of the smallest hole for a block of that size, between the n near ones. */
+static int64_t best_fit(int64_t size, const block *const *near, int n)
 {
     int64_t top = 0, best = -1, best_size = INT64_MAX;
     for (int i = 0; i < n; i++) {
-        if (!alive_together(b, &placed[i])) continue;
-        int64_t hole = placed[i].offset - top;
-        if (hole >= b->size && hole < best_size) {
+        int64_t hole = near[i]->offset - top;
+        if (hole >= size && hole < best_size) {
             best = top;
             best_size = hole;
         }
-        int64_t end = placed[i].offset + placed[i].size;
+        int64_t end = near[i]->offset + near[i]->size;
         if (end > top) top = end;
     }
     return best >= 0 ? best : top;
 }
 
-static void insert_by_offset(block *placed, int n, block b)
-{
-    int i = n;
-    for (; i > 0 && placed[i - 1].offset > b.offset; i--) placed[i] = placed[i - 1];
-    placed[i] = b;
-}
-
 /* Sorts the blocks and places them one by one; returns the extent. */
-static int64_t place_all(block *blocks, block *placed, int n,
+static int64_t place_all(block *blocks, placements *p, int n,
                          int (*order)(const void *, const void *))
 {
     int64_t total = 0;
-    int n_placed = 0;
     qsort(blocks, (size_t)n, sizeof *blocks, order);
+    for (int r = 0; r < RANGES; r++) p->n[r] = 0;
+    for (int i = 0; i < n; i++) p->asked[i] = 0;
     for (int i = 0; i < n; i++) {
         block *b = &blocks[i];
         b->offset = 0;
         if (!b->size) continue;
-        b->offset = best_fit(b, placed, n_placed);
+        b->offset = best_fit(b->size, p->near, find_near(p, i));
         if (b->offset + b->size > total) total = b->offset + b->size;
-        insert_by_offset(placed, n_placed++, *b);
+        for (int r = range_of(p, b->begin); r <= range_of(p, b->end); r++)
+            p->number[r][p->n[r]++] = i;
     }
     return total;
 }
 
-/* The best of all orders, of blocks with as much room again behind them. */
-static void place_best(block *blocks, int n, int64_t least, int64_t *offsets, int64_t *total)
+/* Ranges with room for the blocks that are there in them. */
+static bool make_ranges(placements *p, const block *blocks, int n, ft_arena *arena)
+{
+    int end = blocks[0].end, room[RANGES] = {0};
+    *p = (placements){.blocks = blocks, .begin = blocks[0].begin};
+    for (int i = 1; i < n; i++) {
+        if (blocks[i].begin < p->begin) p->begin = blocks[i].begin;
+        if (blocks[i].end > end) end = blocks[i].end;
+    }
+    p->steps = ((int64_t)end - p->begin) / RANGES + 1;
+    p->near = ft_arena_array(arena, n, sizeof *p->near);
+    p->asked = ft_arena_array(arena, n, sizeof *p->asked);
+    for (int i = 0; i < n; i++)
+        for (int r = range_of(p, blocks[i].begin); r <= range_of(p, blocks[i].end); r++) room[r]++;
+    bool made = p->near && p->asked;
+    for (int r = 0; r < RANGES && made; r++)
+        made = (p->number[r] = ft_arena_array(arena, room[r] + 1, sizeof(int))) != NULL;
+    return made;
+}
+
+/* The best of all orders; false: no memory. */
+static bool place_best(block *blocks, int n, int64_t least, ft_arena *arena, int64_t *offsets,
+                       int64_t *total)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_life, by_area,
                                                                 by_begin};
+    placements p;
+    if (!make_ranges(&p, blocks, n, arena)) return false;
     for (size_t i = 0; i < sizeof orders / sizeof *orders && (!i || *total > least); i++) {
-        int64_t extent = place_all(blocks, blocks + n, n, orders[i]);
+        int64_t extent = place_all(blocks, &p, n, orders[i]);
         if (i && extent >= *total) continue;
         *total = extent;
         for (int j = 0; j < n; j++) offsets[blocks[j].number] = blocks[j].offset;
     }
-}
-
-static block *new_blocks(int n)
-{
-    int64_t bytes;
-    return ft_size_mul(2 * (int64_t)n, sizeof(block), &bytes) ? ft_alloc(bytes) : NULL;
+    return true;
 }
 
 ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
@@ -217,16 +274,16 @@ ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets
     FT_TRY(check_intervals(intervals, n, err));
     if (!n) return FT_OK;
     int64_t least = ft_memory_lower_bound(intervals, n);
-    block *blocks = least < 0 ? NULL : new_blocks(n);
-    if (!blocks) return ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
-    for (int i = 0; i < n; i++)
+    ft_arena *arena = ft_arena_new();
+    block *blocks = arena && least >= 0 ? ft_arena_array(arena, n, sizeof *blocks) : NULL;
+    for (int i = 0; blocks && i < n; i++)
         blocks[i] = (block){.size = ft_memory_round(intervals[i].bytes),
                             .begin = intervals[i].begin,
                             .end = intervals[i].end,
                             .number = i};
-    place_best(blocks, n, least, offsets, total);
-    ft_free(blocks);
-    return FT_OK;
+    bool placed = blocks && place_best(blocks, n, least, arena, offsets, total);
+    ft_arena_free(arena);
+    return placed ? FT_OK : ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
 }
 
 /* Gives every item its times, in `times`. */
@@ -260,16 +317,11 @@ ft_status ft_memory_layout_times(const ft_interval *intervals, const int *item, 
                            item[i], n_items);
     if (!n) return FT_OK;
     int64_t least = ft_memory_lower_bound(intervals, n);
-    block *blocks = least < 0 ? NULL : new_blocks(n_items);
-    ft_interval *times = ft_alloc((int64_t)n * (int64_t)sizeof *times);
-    ft_status status = FT_OK;
-    if (blocks && times) {
-        gather_times(blocks, n_items, intervals, item, n, times);
-        place_best(blocks, n_items, least, offsets, total);
-    } else {
-        status = ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
-    }
-    ft_free(blocks);
-    ft_free(times);
-    return status;
+    ft_arena *arena = ft_arena_new();
+    block *blocks = arena && least >= 0 ? ft_arena_array(arena, n_items, sizeof *blocks) : NULL;
+    ft_interval *times = blocks ? ft_arena_array(arena, n, sizeof *times) : NULL;
+    if (times) gather_times(blocks, n_items, intervals, item, n, times);
+    bool placed = times && place_best(blocks, n_items, least, arena, offsets, total);
+    ft_arena_free(arena);
+    return placed ? FT_OK : ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
 }
