@@ -23,6 +23,7 @@ local html = require("ftpipe.page.html")
 local packing = require("ftpipe.placement.packing")
 local packs = require("ftpipe.schedule.packs")
 local picture = require("ftpipe.plan.picture")
+local placement = require("ftpipe.placement")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
 local recompute = require("ftpipe.graph.recompute")
@@ -134,13 +135,17 @@ end
 
 --- A plan with other options, as a row of ftpipe.plan.remedies. What was measured for this plan
 -- holds as long as micro-batches have the same size; of other sizes costs are modelled, corrected
--- by what was measured. Costs decide where the model is cut, and so what fits.
+-- by what was measured. Costs decide where the model is cut, and so what fits. The leg is as long
+-- as memory and time of a batch in the long run ask for, as those of `ftpipe plan` are.
 local function try(plan, o)
    local same_work = o.micro_batches == plan.options.micro_batches
    o = copy(o, { profile = "modelled" })
    o.calibration = not same_work and plan.profile and plan.profile:calibration() or nil
    if not same_work then o.costs = nil end
    o.plan, o.given, o.placements = nil, nil, {}
+   local most_stages = placement.stages(#core.engine.devices(o.devices), o.stages)
+   local _, long = playing.legs(o.synchronous, o.micro_batches, most_stages)
+   o.batches = math.min(o.batches, long)
    local ok, other = pcall(make, o)
    if not ok then
       if type(other) ~= "table" or other.status == "cancelled" then error(other, 0) end
