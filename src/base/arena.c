@@ -66,8 +66,8 @@ void *ft_arena_array(ft_arena *arena, int64_t n, int64_t size)
 
 void *ft_arena_copy(ft_arena *arena, const void *from, int64_t n, int64_t size)
 {
-    void *to = ft_arena_array(arena, n, size);
-    if (to && n) memcpy(to, from, (size_t)(n * size));
+    void *to = ft_arena_array(arena, n + 1, size);
+    if (to && from && n) memcpy(to, from, (size_t)(n * size));
     return to;
 }
 

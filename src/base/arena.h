@@ -18,7 +18,7 @@ void *ft_arena_alloc(ft_arena *arena, int64_t bytes);
 /* As ft_arena_alloc for n things of `size` bytes; NULL too when the product overflows. */
 void *ft_arena_array(ft_arena *arena, int64_t n, int64_t size);
 
-/* The same, with the n things that are copied. */
+/* The same, with a copy of these n things (of NULL: zeros), and room for one more. */
 void *ft_arena_copy(ft_arena *arena, const void *from, int64_t n, int64_t size);
 
 /* The list of n things with room for one more, in a place that is new when n is 0 or a power of

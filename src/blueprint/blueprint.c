@@ -12,7 +12,7 @@
 static ft_status copy_options(ft_blueprint *b, const ft_blueprint_options *o, ft_error *err)
 {
     b->options = *o;
-    b->options.hypers = blueprint_copy(b->arena, o->hypers, FT_MAX_HYPERS, sizeof(double));
+    b->options.hypers = ft_arena_copy(b->arena, o->hypers, FT_MAX_HYPERS, sizeof(double));
     b->options.weight_decays = b->options.rate_factors = NULL; /* the caller's: assign_hypers */
     return b->options.hypers ? FT_OK : no_memory(err);
 }
@@ -35,7 +35,7 @@ static ft_status own_hypers(const ft_blueprint *b, int p, double decay, const do
     if (!(decay >= rule->min && decay <= rule->max))
         return ft_fail(err, FT_INVALID, "'%s': weight_decay is %g, expected %g to %g",
                        b->params[p].name, decay, rule->min, rule->max);
-    double *own = blueprint_copy(b->arena, b->options.hypers, FT_MAX_HYPERS, sizeof(double));
+    double *own = ft_arena_copy(b->arena, b->options.hypers, FT_MAX_HYPERS, sizeof(double));
     if (!own) return no_memory(err);
     own[at] = decay;
     *out = own;

@@ -5,17 +5,10 @@
 
 /* -- copies ------------------------------------------------------------------------------------ */
 
-void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size)
-{
-    void *copy = ft_arena_array(arena, n + 1, size);
-    if (copy && source && n) memcpy(copy, source, (size_t)(n * size));
-    return copy;
-}
-
 /* NULL stays NULL; `ok` turns false without memory. */
 static void *copy_given(ft_arena *arena, const void *source, int64_t n, int64_t size, bool *ok)
 {
-    void *copy = source ? blueprint_copy(arena, source, n, size) : NULL;
+    void *copy = source ? ft_arena_copy(arena, source, n, size) : NULL;
     *ok = *ok && (copy || !source);
     return copy;
 }
@@ -42,16 +35,16 @@ static ft_status copy_cut(ft_blueprint *b, const ft_cut *o, ft_error *err)
     ft_cut *c = &b->cut;
     ft_arena *arena = b->arena;
     *c = *o;
-    c->graphs = blueprint_copy(arena, o->graphs, o->n_graphs, sizeof *o->graphs);
+    c->graphs = ft_arena_copy(arena, o->graphs, o->n_graphs, sizeof *o->graphs);
     c->node_stage =
-        blueprint_copy(arena, o->node_stage, ft_graph_n_forward(o->graphs[0]), sizeof(int));
+        ft_arena_copy(arena, o->node_stage, ft_graph_n_forward(o->graphs[0]), sizeof(int));
     bool ok = true;
     c->joint_graphs = copy_given(arena, o->joint_graphs, o->n_graphs, sizeof *o->graphs, &ok);
-    c->recompute = blueprint_copy(arena, o->recompute, o->n_stages, sizeof(bool));
-    c->splits = blueprint_copy(arena, o->splits, o->n_stages, sizeof(bool));
-    c->predicts = blueprint_copy(arena, o->predicts, o->n_stages, sizeof(bool));
-    c->attenuates = blueprint_copy(arena, o->attenuates, o->n_stages, sizeof(bool));
-    c->devices = blueprint_copy(arena, o->devices, o->n_devices, sizeof *o->devices);
+    c->recompute = ft_arena_copy(arena, o->recompute, o->n_stages, sizeof(bool));
+    c->splits = ft_arena_copy(arena, o->splits, o->n_stages, sizeof(bool));
+    c->predicts = ft_arena_copy(arena, o->predicts, o->n_stages, sizeof(bool));
+    c->attenuates = ft_arena_copy(arena, o->attenuates, o->n_stages, sizeof(bool));
+    c->devices = ft_arena_copy(arena, o->devices, o->n_devices, sizeof *o->devices);
     if (!c->graphs || !c->node_stage || !c->recompute || !c->splits || !c->devices ||
         !c->predicts || !c->attenuates || !ok)
         return no_memory(err);

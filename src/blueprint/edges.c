@@ -470,7 +470,7 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     FT_TRY(index_found(&f, b, err));
     for (int k = 0; k < n; k++)
         pairs += (int64_t)b->seating.of[plan->edges[k].from].n * b->seating.of[plan->edges[k].to].n;
-    b->plan_edges = blueprint_copy(b->arena, plan->edges, n, sizeof *b->plan_edges);
+    b->plan_edges = ft_arena_copy(b->arena, plan->edges, n, sizeof *b->plan_edges);
     b->edge_first = ft_arena_array(b->arena, n + 1, sizeof *b->edge_first);
     b->edges = ft_arena_array(b->arena, pairs + 1, sizeof *b->edges);
     b->cargoes = ft_arena_array(b->arena, pairs + 1, sizeof *b->cargoes);

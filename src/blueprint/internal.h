@@ -10,8 +10,6 @@ static inline ft_status no_memory(ft_error *err)
     return ft_fail(err, FT_NOMEM, "no memory for a blueprint");
 }
 
-/* cut.c: a copy of an array, of zeros when it is NULL; with room for one more. */
-void *blueprint_copy(ft_arena *arena, const void *source, int64_t n, int64_t size);
 /* The part of a blueprint that needs no plan: seats, parameters and edges. */
 ft_status blueprint_cut(ft_blueprint *b, const ft_cut *cut, ft_error *err);
 /* halves.c: what every action of a seat computes; then, of a plan, slots between halves. */

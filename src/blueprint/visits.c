@@ -53,13 +53,13 @@ static void place_seat(ft_blueprint *b, int s, int64_t bytes[FT_MEMORY_CLASSES])
 static ft_status take_lists(ft_blueprint *b, const ft_plan *from, ft_error *err)
 {
     int n = b->cut.n_devices;
-    ft_device_plan *devices = blueprint_copy(b->arena, from->devices, n, sizeof *devices);
+    ft_device_plan *devices = ft_arena_copy(b->arena, from->devices, n, sizeof *devices);
     if (!devices) return no_memory(err);
     for (int d = 0; d < n; d++) {
         ft_action_list *lists[] = {&devices[d].warmup, &devices[d].body, &devices[d].drain};
         for (int i = 0; i < 3; i++) {
             lists[i]->actions =
-                blueprint_copy(b->arena, lists[i]->actions, lists[i]->n, sizeof(ft_action));
+                ft_arena_copy(b->arena, lists[i]->actions, lists[i]->n, sizeof(ft_action));
             lists[i]->lines = NULL;
             if (!lists[i]->actions) return no_memory(err);
         }
