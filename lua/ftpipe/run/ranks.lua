@@ -72,15 +72,22 @@ local function parse(part)
 end
 
 --- What a process besides rank 0 makes of a job.
--- @treturn run
+-- @treturn blueprint
+-- @treturn[opt] string how values pass between cards, as --transport says it
 -- @raise what is wrong with the text
-local function run_of(text)
+-- @local
+function M.blueprint_of(text)
    local said = core.json.decode(text)
    parse(said)
    if said.evaluation then parse(said.evaluation) end
    local way = said.transport
    said.transport = nil
-   return core.engine.blueprint(said):run(nil, way)
+   return core.engine.blueprint(said), way
+end
+
+local function run_of(text)
+   local blueprint, way = M.blueprint_of(text)
+   return blueprint:run(nil, way)
 end
 
 --- Processes of a device list.
