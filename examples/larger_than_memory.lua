@@ -48,9 +48,10 @@ local differ = 0
 for i, loss in ipairs(losses) do differ = differ + (loss ~= same[i] and 1 or 0) end
 print(#losses, differ)                                --> 8	0
 
--- Over a link of 100 MB/s the same plan waits for its copies.
+-- Over a link of 100 MB/s a plan that may not recompute instead waits for its copies.
 local function predicted(devices)
    local a = arguments(devices, "auto")
+   a.recompute = "never"
    local model = ft.model(a)
    return ft.plan { model = model, data = task:open(model, a), args = a }:simulate(8).seconds
 end
