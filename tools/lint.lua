@@ -114,7 +114,8 @@ end
 -- plans and problems that only who makes them needs.
 local HOMES = {
    ["problem/ground.h"] = { "src/problem/", "src/contiguous/", "src/mixed/", "src/partition/" },
-   ["plan/making.h"] = { "src/plan/", "src/proof/", "src/planfile/", "src/schedule/", "src/residency/" },
+   ["plan/making.h"] = { "src/plan/", "src/proof/", "src/planfile/", "src/schedule/",
+      "src/residency/" },
    ["state/run.h"] = { "src/state/", "src/edges/", "src/ranks/", "src/actions/", "src/engine/" },
    ["plan/wires.h"] = { "src/plan/", "src/proof/", "src/schedule/", "src/simulate/", "src/slots/" },
    ["lua.h"] = { "src/script/", "src/bind_", "src/core/", "src/app/" },
