@@ -70,6 +70,21 @@ static inline void case_chain(pipeline_case *c, int n_stages, int micro_batches,
     }
 }
 
+/* Two stages, the first with two replicas that no X joins. */
+static inline void case_replicas(pipeline_case *c, int n_batches)
+{
+    static const int first[] = {0, 2, 3}, device[] = {0, 1, 2};
+    static const uint8_t rule[] = {FT_REPLICAS_ROUND_ROBIN, FT_REPLICAS_BLOCK};
+    static const int64_t bytes[] = {100, 0};
+    case_chain(c, 2, 4, n_batches, 4, 10, 20);
+    c->pipeline.n_devices = 3;
+    c->device[1] = 2;
+    c->pipeline.replica_first = first;
+    c->pipeline.replica_device = device;
+    c->pipeline.replica_rule = rule;
+    c->pipeline.reduce_bytes = bytes;
+}
+
 /* Norms from every stage to every other. */
 static inline void case_norms(pipeline_case *c, int slots)
 {

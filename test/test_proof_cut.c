@@ -127,22 +127,13 @@ static void test_cuts_of_stages_in_turns(void)
 
 static void test_cuts_of_replicas(void)
 {
-    static const int first[] = {0, 2, 3}, device[] = {0, 1, 2};
-    static const uint8_t rule[] = {FT_REPLICAS_ROUND_ROBIN, FT_REPLICAS_BLOCK};
-    static const int64_t bytes[] = {100, 0};
     for (int i = 0; ft_schedules[i]; i++) {
         ft_rng rng;
         pipeline_case c;
         ft_rng_init(&rng, 6, (uint64_t)i);
         if (ft_schedules[i]->interleaves || ft_schedules[i]->groups) continue;
         if (ft_schedules[i]->splits) continue;
-        case_chain(&c, 2, 4, 50, 4, 10, 20);
-        c.pipeline.n_devices = 3;
-        c.device[1] = 2;
-        c.pipeline.replica_first = first;
-        c.pipeline.replica_device = device;
-        c.pipeline.replica_rule = rule;
-        c.pipeline.reduce_bytes = bytes;
+        case_replicas(&c, 50);
         check_cuts(&c, ft_schedules[i], &rng, "replicas");
     }
 }

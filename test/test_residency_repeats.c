@@ -223,9 +223,6 @@ static void test_random_plans(void)
 
 static void test_plans_of_replicas(void)
 {
-    static const int first[] = {0, 2, 3}, device[] = {0, 1, 2};
-    static const uint8_t rule[] = {FT_REPLICAS_ROUND_ROBIN, FT_REPLICAS_BLOCK};
-    static const int64_t bytes[] = {100, 0};
     answers n = {0};
     for (int i = 0; ft_schedules[i]; i++) {
         ft_rng rng;
@@ -233,13 +230,7 @@ static void test_plans_of_replicas(void)
         ft_rng_init(&rng, 9, (uint64_t)i);
         const ft_schedule *s = ft_schedules[i];
         if (s->interleaves || s->groups || s->splits) continue;
-        case_chain(&c, 2, 4, 12, 4, 10, 20);
-        c.pipeline.n_devices = 3;
-        c.device[1] = 2;
-        c.pipeline.replica_first = first;
-        c.pipeline.replica_device = device;
-        c.pipeline.replica_rule = rule;
-        c.pipeline.reduce_bytes = bytes;
+        case_replicas(&c, 12);
         ft_plan *plan = case_plan(&c, s->name);
         for (int k = 0; plan && k < CASES(10); k++) check_changes(plan, &rng, &n, s->name);
         ft_plan_free(plan);

@@ -139,14 +139,17 @@ static ft_status check_ranges(const ft_plan *p, ft_seating *shares, ft_arena *ar
     return check_stored(p, shares, err);
 }
 
-static ft_status check_once(const ft_plan *plan, const ft_seating *shares, bool *is_steady,
-                            ft_arena *arena, ft_error *err)
+/* What follows from the lists, into `out`; without it, whether they are what the plan says. */
+static ft_status go_through(const ft_plan *plan, const ft_seating *shares, const ft_derived *out,
+                            bool *is_steady, ft_arena *arena, ft_error *err)
 {
+    if (out) return proof_measure(plan, shares, is_steady, arena, out, err);
     FT_TRY(proof_check_order(plan, shares, is_steady, arena, err));
     return proof_check_ties(plan, shares, arena, err);
 }
 
-static ft_status check(const ft_plan *plan, bool walks, ft_error *err)
+/* Goes through few repetitions, and through all where these do not speak for them. */
+static ft_status check(const ft_plan *plan, const ft_derived *out, bool walks, ft_error *err)
 {
     ft_seating shares;
     ft_status status;
@@ -156,9 +159,9 @@ static ft_status check(const ft_plan *plan, bool walks, ft_error *err)
     if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
     FT_GO(check_ranges(plan, &shares, arena, err));
     FT_GO(proof_shorten(&few, plan, arena, err));
-    status = check_once(few, &shares, &is_steady, arena, err);
+    status = go_through(few, &shares, out, &is_steady, arena, err);
     if (few != plan && (status != FT_OK || !is_steady))
-        status = check_once(plan, &shares, &is_steady, arena, err);
+        status = go_through(plan, &shares, out, &is_steady, arena, err);
     if (status == FT_OK && walks) FT_GO(ft_plan_walk(plan, &shares, 0, arena, err));
 done:
     ft_arena_free(arena);
@@ -167,20 +170,7 @@ done:
 
 ft_status ft_plan_derive(const ft_plan *plan, const ft_derived *out, ft_error *err)
 {
-    ft_seating shares;
-    ft_status status;
-    const ft_plan *few;
-    bool is_steady = false;
-    ft_arena *arena = ft_arena_new();
-    if (!arena) return ft_fail(err, FT_NOMEM, "plan: no memory to check it");
-    FT_GO(check_ranges(plan, &shares, arena, err));
-    FT_GO(proof_shorten(&few, plan, arena, err));
-    status = proof_measure(few, &shares, &is_steady, arena, out, err);
-    if (few != plan && (status != FT_OK || !is_steady))
-        status = proof_measure(plan, &shares, &is_steady, arena, out, err);
-done:
-    ft_arena_free(arena);
-    return status;
+    return check(plan, out, false, err);
 }
 
 ft_status ft_plan_batch_slots(const ft_plan *plan, int least, int *out, ft_error *err)
@@ -205,10 +195,10 @@ done:
 
 ft_status ft_plan_check_lists(const ft_plan *plan, ft_error *err)
 {
-    return check(plan, false, err);
+    return check(plan, NULL, false, err);
 }
 
 ft_status ft_plan_check(const ft_plan *plan, ft_error *err)
 {
-    return check(plan, true, err);
+    return check(plan, NULL, true, err);
 }
