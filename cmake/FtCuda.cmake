@@ -85,3 +85,10 @@ function(ft_cards program lists)
     target_link_libraries(${program} PRIVATE ft_channels ${CMAKE_DL_LIBS})
   endif()
 endfunction()
+
+# What tests compare with: CUDA's own headers and cuBLASLt, where they are beside nvcc.
+get_filename_component(toolkit "${FTPIPE_NVCC}" REALPATH)
+get_filename_component(toolkit "${toolkit}/../.." ABSOLUTE)
+find_library(FTPIPE_CUBLAS cublasLt HINTS ${toolkit}/lib64 ${toolkit}/lib)
+target_include_directories(test_nvidia_declarations SYSTEM PRIVATE ${toolkit}/include)
+target_compile_definitions(test_cuda_descriptors PRIVATE FT_CUBLAS_LIBRARY="${FTPIPE_CUBLAS}")

@@ -11,10 +11,10 @@
 
 #include "nvidia/nvidia.h"
 
-typedef struct cublas_handle *cublas_handle;
-typedef struct cublas_product *cublas_product;       /* what is computed */
-typedef struct cublas_layout *cublas_layout;         /* of a matrix, or of a batch of them */
-typedef struct cublas_preference *cublas_preference; /* for the choice of an algorithm */
+typedef struct cublas_handle_s *cublas_handle;
+typedef struct cublas_product_s *cublas_product;       /* what is computed */
+typedef struct cublas_layout_s *cublas_layout;         /* of a matrix, or of a batch of them */
+typedef struct cublas_preference_s *cublas_preference; /* for the choice of an algorithm */
 
 typedef struct cublas_algorithm {
     uint64_t data[8];
@@ -54,26 +54,26 @@ enum {
 
 /* Field, its name in the library, parameters. */
 #define FT_CUBLAS_API(X)                                                                           \
-    X(open, "cublasLtCreate", (cublas_handle * out))                                               \
-    X(close, "cublasLtDestroy", (cublas_handle handle))                                            \
-    X(product_new, "cublasLtMatmulDescCreate", (cublas_product * out, int compute, int scale))     \
-    X(product_free, "cublasLtMatmulDescDestroy", (cublas_product product))                         \
-    X(product_set, "cublasLtMatmulDescSetAttribute",                                               \
+    X(open, cublasLtCreate, (cublas_handle * out))                                                 \
+    X(close, cublasLtDestroy, (cublas_handle handle))                                              \
+    X(product_new, cublasLtMatmulDescCreate, (cublas_product * out, int compute, int scale))       \
+    X(product_free, cublasLtMatmulDescDestroy, (cublas_product product))                           \
+    X(product_set, cublasLtMatmulDescSetAttribute,                                                 \
       (cublas_product product, int attribute, const void *value, size_t bytes))                    \
-    X(layout_new, "cublasLtMatrixLayoutCreate",                                                    \
+    X(layout_new, cublasLtMatrixLayoutCreate,                                                      \
       (cublas_layout * out, int type, uint64_t rows, uint64_t columns, int64_t step))              \
-    X(layout_free, "cublasLtMatrixLayoutDestroy", (cublas_layout layout))                          \
-    X(layout_set, "cublasLtMatrixLayoutSetAttribute",                                              \
+    X(layout_free, cublasLtMatrixLayoutDestroy, (cublas_layout layout))                            \
+    X(layout_set, cublasLtMatrixLayoutSetAttribute,                                                \
       (cublas_layout layout, int attribute, const void *value, size_t bytes))                      \
-    X(preference_new, "cublasLtMatmulPreferenceCreate", (cublas_preference * out))                 \
-    X(preference_free, "cublasLtMatmulPreferenceDestroy", (cublas_preference preference))          \
-    X(preference_set, "cublasLtMatmulPreferenceSetAttribute",                                      \
+    X(preference_new, cublasLtMatmulPreferenceCreate, (cublas_preference * out))                   \
+    X(preference_free, cublasLtMatmulPreferenceDestroy, (cublas_preference preference))            \
+    X(preference_set, cublasLtMatmulPreferenceSetAttribute,                                        \
       (cublas_preference preference, int attribute, const void *value, size_t bytes))              \
-    X(choose, "cublasLtMatmulAlgoGetHeuristic",                                                    \
+    X(choose, cublasLtMatmulAlgoGetHeuristic,                                                      \
       (cublas_handle handle, cublas_product product, cublas_layout a, cublas_layout b,             \
        cublas_layout c, cublas_layout d, cublas_preference preference, int most,                   \
        cublas_choice *out, int *n))                                                                \
-    X(multiply, "cublasLtMatmul",                                                                  \
+    X(multiply, cublasLtMatmul,                                                                    \
       (cublas_handle handle, cublas_product product, const void *alpha, const void *a,             \
        cublas_layout of_a, const void *b, cublas_layout of_b, const void *beta, const void *c,     \
        cublas_layout of_c, void *d, cublas_layout of_d, const cublas_algorithm *algorithm,         \

@@ -16,19 +16,19 @@ typedef struct symbol {
 } symbol;
 
 static const symbol driver_symbols[] = {
-#define SYMBOL(field, name, parameters) {name, offsetof(ft_cuda_api, field)},
+#define SYMBOL(field, name, parameters) {#name, offsetof(ft_cuda_api, field)},
     FT_CUDA_API(SYMBOL)
 #undef SYMBOL
 };
 
 static const symbol cublas_symbols[] = {
-#define SYMBOL(field, name, parameters) {name, offsetof(ft_cublas_api, field)},
+#define SYMBOL(field, name, parameters) {#name, offsetof(ft_cublas_api, field)},
     FT_CUBLAS_API(SYMBOL)
 #undef SYMBOL
 };
 
 static const symbol nccl_symbols[] = {
-#define SYMBOL(field, name, parameters) {name, offsetof(ft_nccl_api, field)},
+#define SYMBOL(field, name, parameters) {#name, offsetof(ft_nccl_api, field)},
     FT_NCCL_API(SYMBOL)
 #undef SYMBOL
 };

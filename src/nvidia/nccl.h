@@ -10,7 +10,7 @@
 
 #include "nvidia/nvidia.h"
 
-typedef struct nccl_comm *nccl_comm;
+typedef struct nccl_comm_s *nccl_comm;
 
 enum {
     NCCL_ID_BYTES = 128,
@@ -41,17 +41,17 @@ typedef struct nccl_config {
 
 /* Field, its name in the library, parameters. */
 #define FT_NCCL_API(X)                                                                             \
-    X(version, "ncclGetVersion", (int *version))                                                   \
-    X(id_new, "ncclGetUniqueId", (nccl_id * out))                                                  \
-    X(open, "ncclCommInitRankConfig",                                                              \
+    X(version, ncclGetVersion, (int *version))                                                     \
+    X(id_new, ncclGetUniqueId, (nccl_id * out))                                                    \
+    X(open, ncclCommInitRankConfig,                                                                \
       (nccl_comm * out, int n, nccl_id id, int rank, nccl_config *config))                         \
-    X(state, "ncclCommGetAsyncError", (nccl_comm comm, int *state))                                \
-    X(send, "ncclSend",                                                                            \
+    X(state, ncclCommGetAsyncError, (nccl_comm comm, int *state))                                  \
+    X(send, ncclSend,                                                                              \
       (const void *from, size_t n, int type, int peer, nccl_comm comm, cu_stream stream))          \
-    X(receive, "ncclRecv",                                                                         \
+    X(receive, ncclRecv,                                                                           \
       (void *to, size_t n, int type, int peer, nccl_comm comm, cu_stream stream))                  \
-    X(abort, "ncclCommAbort", (nccl_comm comm))                                                    \
-    X(close, "ncclCommDestroy", (nccl_comm comm))
+    X(abort, ncclCommAbort, (nccl_comm comm))                                                      \
+    X(close, ncclCommDestroy, (nccl_comm comm))
 
 typedef struct ft_nccl_api {
 #define FT_NCCL_FIELD(field, name, parameters) int(*field) parameters;

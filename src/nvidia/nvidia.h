@@ -12,14 +12,14 @@
 #include "base/error.h"
 
 typedef uint64_t cu_address; /* of the device; host memory of host_alloc has the same for both */
-typedef struct cu_context *cu_context;
-typedef struct cu_module *cu_module;
-typedef struct cu_function *cu_function;
-typedef struct cu_stream *cu_stream;
-typedef struct cu_event *cu_event;
-typedef struct cu_graph *cu_graph;
-typedef struct cu_node *cu_node; /* of a graph */
-typedef struct cu_exec *cu_exec; /* a graph that can be launched */
+typedef struct cu_context_s *cu_context;
+typedef struct cu_module_s *cu_module;
+typedef struct cu_function_s *cu_function;
+typedef struct cu_stream_s *cu_stream;
+typedef struct cu_event_s *cu_event;
+typedef struct cu_graph_s *cu_graph;
+typedef struct cu_node_s *cu_node; /* of a graph */
+typedef struct cu_exec_s *cu_exec; /* a graph that can be launched */
 
 enum {
     CU_OUT_OF_MEMORY = 2,
@@ -57,60 +57,59 @@ typedef struct cu_kernel_params {
 
 /* Field, its name in the library, parameters. */
 #define FT_CUDA_API(X)                                                                             \
-    X(init, "cuInit", (unsigned flags))                                                            \
-    X(version, "cuDriverGetVersion", (int *version))                                               \
-    X(error_name, "cuGetErrorName", (int error, const char **text))                                \
-    X(error_text, "cuGetErrorString", (int error, const char **text))                              \
-    X(device_count, "cuDeviceGetCount", (int *n))                                                  \
-    X(device_get, "cuDeviceGet", (int *device, int ordinal))                                       \
-    X(device_name, "cuDeviceGetName", (char *text, int size, int device))                          \
-    X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                          \
-    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))           \
-    X(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * context, int device))              \
-    X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
-    X(context_set, "cuCtxSetCurrent", (cu_context context))                                        \
-    X(can_peer, "cuDeviceCanAccessPeer", (int *can, int device, int peer))                         \
-    X(enable_peer, "cuCtxEnablePeerAccess", (cu_context peer, unsigned flags))                     \
-    X(memory_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                             \
-    X(alloc, "cuMemAlloc_v2", (cu_address * out, size_t bytes))                                    \
-    X(release, "cuMemFree_v2", (cu_address memory))                                                \
-    X(host_alloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                    \
-    X(host_release, "cuMemFreeHost", (void *memory))                                               \
-    X(fill, "cuMemsetD8_v2", (cu_address memory, unsigned char value, size_t bytes))               \
-    X(fill_on, "cuMemsetD8Async",                                                                  \
+    X(init, cuInit, (unsigned flags))                                                              \
+    X(version, cuDriverGetVersion, (int *version))                                                 \
+    X(error_name, cuGetErrorName, (int error, const char **text))                                  \
+    X(error_text, cuGetErrorString, (int error, const char **text))                                \
+    X(device_count, cuDeviceGetCount, (int *n))                                                    \
+    X(device_get, cuDeviceGet, (int *device, int ordinal))                                         \
+    X(device_name, cuDeviceGetName, (char *text, int size, int device))                            \
+    X(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                            \
+    X(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device))             \
+    X(context_retain, cuDevicePrimaryCtxRetain, (cu_context * context, int device))                \
+    X(context_release, cuDevicePrimaryCtxRelease_v2, (int device))                                 \
+    X(context_set, cuCtxSetCurrent, (cu_context context))                                          \
+    X(can_peer, cuDeviceCanAccessPeer, (int *can, int device, int peer))                           \
+    X(enable_peer, cuCtxEnablePeerAccess, (cu_context peer, unsigned flags))                       \
+    X(memory_info, cuMemGetInfo_v2, (size_t * free, size_t * total))                               \
+    X(alloc, cuMemAlloc_v2, (cu_address * out, size_t bytes))                                      \
+    X(release, cuMemFree_v2, (cu_address memory))                                                  \
+    X(host_alloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                      \
+    X(host_release, cuMemFreeHost, (void *memory))                                                 \
+    X(fill, cuMemsetD8_v2, (cu_address memory, unsigned char value, size_t bytes))                 \
+    X(fill_on, cuMemsetD8Async,                                                                    \
       (cu_address memory, unsigned char value, size_t bytes, cu_stream stream))                    \
-    X(copy_on, "cuMemcpyAsync", (cu_address to, cu_address from, size_t bytes, cu_stream stream))  \
-    X(copy_peer, "cuMemcpyPeerAsync",                                                              \
+    X(copy_on, cuMemcpyAsync, (cu_address to, cu_address from, size_t bytes, cu_stream stream))    \
+    X(copy_peer, cuMemcpyPeerAsync,                                                                \
       (cu_address to, cu_context to_context, cu_address from, cu_context from_context,             \
        size_t bytes, cu_stream stream))                                                            \
-    X(stream_create, "cuStreamCreate", (cu_stream * out, unsigned flags))                          \
-    X(stream_destroy, "cuStreamDestroy_v2", (cu_stream stream))                                    \
-    X(stream_finish, "cuStreamSynchronize", (cu_stream stream))                                    \
-    X(stream_wait, "cuStreamWaitEvent", (cu_stream stream, cu_event event, unsigned flags))        \
-    X(event_create, "cuEventCreate", (cu_event * out, unsigned flags))                             \
-    X(event_destroy, "cuEventDestroy_v2", (cu_event event))                                        \
-    X(event_record, "cuEventRecord", (cu_event event, cu_stream stream))                           \
-    X(event_query, "cuEventQuery", (cu_event event))                                               \
-    X(event_finish, "cuEventSynchronize", (cu_event event))                                        \
-    X(event_elapsed, "cuEventElapsedTime", (float *ms, cu_event from, cu_event to))                \
-    X(module_load, "cuModuleLoadData", (cu_module * out, const void *image))                       \
-    X(module_unload, "cuModuleUnload", (cu_module module))                                         \
-    X(function_get, "cuModuleGetFunction",                                                         \
-      (cu_function * out, cu_module module, const char *name))                                     \
-    X(launch, "cuLaunchKernelEx",                                                                  \
+    X(stream_create, cuStreamCreate, (cu_stream * out, unsigned flags))                            \
+    X(stream_destroy, cuStreamDestroy_v2, (cu_stream stream))                                      \
+    X(stream_finish, cuStreamSynchronize, (cu_stream stream))                                      \
+    X(stream_wait, cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned flags))          \
+    X(event_create, cuEventCreate, (cu_event * out, unsigned flags))                               \
+    X(event_destroy, cuEventDestroy_v2, (cu_event event))                                          \
+    X(event_record, cuEventRecord, (cu_event event, cu_stream stream))                             \
+    X(event_query, cuEventQuery, (cu_event event))                                                 \
+    X(event_finish, cuEventSynchronize, (cu_event event))                                          \
+    X(event_elapsed, cuEventElapsedTime, (float *ms, cu_event from, cu_event to))                  \
+    X(module_load, cuModuleLoadData, (cu_module * out, const void *image))                         \
+    X(module_unload, cuModuleUnload, (cu_module module))                                           \
+    X(function_get, cuModuleGetFunction, (cu_function * out, cu_module module, const char *name))  \
+    X(launch, cuLaunchKernelEx,                                                                    \
       (const cu_launch *how, cu_function function, void **arguments, void **extra))                \
-    X(capture_begin, "cuStreamBeginCapture_v2", (cu_stream stream, int mode))                      \
-    X(capture_info, "cuStreamGetCaptureInfo_v2",                                                   \
+    X(capture_begin, cuStreamBeginCapture_v2, (cu_stream stream, int mode))                        \
+    X(capture_info, cuStreamGetCaptureInfo_v2,                                                     \
       (cu_stream stream, int *status, uint64_t *id, cu_graph *graph, const cu_node **nodes,        \
        size_t *n))                                                                                 \
-    X(capture_end, "cuStreamEndCapture", (cu_stream stream, cu_graph * out))                       \
-    X(graph_make, "cuGraphInstantiateWithFlags",                                                   \
+    X(capture_end, cuStreamEndCapture, (cu_stream stream, cu_graph * out))                         \
+    X(graph_make, cuGraphInstantiateWithFlags,                                                     \
       (cu_exec * out, cu_graph graph, unsigned long long flags))                                   \
-    X(graph_free, "cuGraphDestroy", (cu_graph graph))                                              \
-    X(exec_set, "cuGraphExecKernelNodeSetParams",                                                  \
+    X(graph_free, cuGraphDestroy, (cu_graph graph))                                                \
+    X(exec_set, cuGraphExecKernelNodeSetParams,                                                    \
       (cu_exec exec, cu_node node, const cu_kernel_params *params))                                \
-    X(exec_launch, "cuGraphLaunch", (cu_exec exec, cu_stream stream))                              \
-    X(exec_free, "cuGraphExecDestroy", (cu_exec exec))
+    X(exec_launch, cuGraphLaunch, (cu_exec exec, cu_stream stream))                                \
+    X(exec_free, cuGraphExecDestroy, (cu_exec exec))
 
 typedef struct ft_cuda_api {
 #define FT_CUDA_FIELD(field, name, parameters) int(*field) parameters;

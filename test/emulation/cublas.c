@@ -7,17 +7,17 @@
 #include "emulation.h"
 #include "runtime.h"
 
-struct cublas_handle {
+struct cublas_handle_s {
     bool empty;
 };
 
-struct cublas_product {
+struct cublas_product_s {
     int compute, scale;
     int32_t transpose_a, transpose_b, epilogue;
     const float *bias;
 };
 
-struct cublas_layout {
+struct cublas_layout_s {
     int type;
     uint64_t rows, columns;
     int64_t step;
@@ -30,7 +30,7 @@ typedef struct alignments {
     uint32_t of[4];
 } alignments;
 
-struct cublas_preference {
+struct cublas_preference_s {
     size_t workspace;
     alignments least;
 };
@@ -73,7 +73,7 @@ static int product_new(cublas_product *out, int compute, int scale)
 {
     int answer = take((void **)out, sizeof **out);
     if (answer) return answer;
-    **out = (struct cublas_product){
+    **out = (struct cublas_product_s){
         .compute = compute, .scale = scale, .epilogue = CUBLAS_EPILOGUE_NONE};
     return 0;
 }
@@ -105,7 +105,7 @@ static int layout_new(cublas_layout *out, int type, uint64_t rows, uint64_t colu
 {
     int answer = take((void **)out, sizeof **out);
     if (answer) return answer;
-    **out = (struct cublas_layout){type, rows, columns, step, 1, 0};
+    **out = (struct cublas_layout_s){type, rows, columns, step, 1, 0};
     return 0;
 }
 
@@ -158,8 +158,8 @@ static int preference_set(cublas_preference x, int attribute, const void *value,
 
 /* One batch of products: d (m, n) = a (m, k) b (k, n) + beta c, by columns. */
 typedef struct job {
-    struct cublas_product of;
-    struct cublas_layout a, b, d;
+    struct cublas_product_s of;
+    struct cublas_layout_s a, b, d;
     const void *a_at, *b_at;
     const float *c_at;
     float *d_at;
@@ -255,7 +255,7 @@ static float from_f16(uint16_t half)
     return (float)(half & 0x8000 ? -x : x);
 }
 
-static float number(const job *j, const struct cublas_layout *x, const void *at, int64_t batch,
+static float number(const job *j, const struct cublas_layout_s *x, const void *at, int64_t batch,
                     uint64_t row, uint64_t column)
 {
     int64_t i = batch * x->batch_step + (int64_t)column * x->step + (int64_t)row;

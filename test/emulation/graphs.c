@@ -12,19 +12,19 @@
 
 enum { UNSUPPORTED = 900, VOID = 901, NOT_CAPTURED = 903, OTHER_THREAD = 908, INVALID = 1 };
 
-struct cu_node {
+struct cu_node_s {
     cu_graph of;
     int at;
     item what;
 };
 
-struct cu_graph {
+struct cu_graph_s {
     int n, room;
     cu_node *nodes;
     cu_node last;
 };
 
-struct cu_exec {
+struct cu_exec_s {
     cu_graph of;
     int n;
     item *items;

@@ -22,7 +22,7 @@ typedef struct shared {
     char bytes[ROOM];
 } shared;
 
-struct nccl_comm {
+struct nccl_comm_s {
     shared *shared;
     nccl_id id;
     int rank;
@@ -87,7 +87,7 @@ static int open_comm(nccl_comm *out, int n, nccl_id id, int rank, nccl_config *c
     if (answer) return answer;
     if (n != 2 || config->magic != 0xcafebeef || config->blocking) return INVALID;
     nccl_comm c = calloc(1, sizeof *c);
-    *c = (struct nccl_comm){.shared = map(id.bytes), .id = id, .rank = rank, .users = 1};
+    *c = (struct nccl_comm_s){.shared = map(id.bytes), .id = id, .rank = rank, .users = 1};
     if (!c->shared) abort();
     if (atomic_exchange(&c->shared->here[rank], true)) return USAGE;
     if (atomic_load(&c->shared->here[!rank])) shm_unlink(id.bytes);

@@ -20,11 +20,11 @@ emulation emulated = {.fail_with = 999, .capability = 80};
 
 enum { STICKY = 719, NO_CONTEXT = 201, NO_PEER = 217, OTHER_CONTEXT = 400 };
 
-struct cu_context {
+struct cu_context_s {
     _Atomic(cu_context) peer; /* whose memory is let into */
 };
 
-struct cu_module {
+struct cu_module_s {
     int unused;
 };
 
@@ -32,13 +32,13 @@ struct cu_module {
 FT_CUDA_KERNELS(DECLARE)
 #undef DECLARE
 
-static struct cu_function functions[] = {
+static struct cu_function_s functions[] = {
 #define FUNCTION(name, threads) {"ft_" #name, emu_kernel_##name, sizeof(ft_##name##_args), threads},
     FT_CUDA_KERNELS(FUNCTION)
 #undef FUNCTION
 };
 
-struct cu_event {
+struct cu_event_s {
     cu_context context;
     long submitted, passed; /* records */
     bool of_stream;         /* the newest is of one that was made */
@@ -48,7 +48,7 @@ struct cu_event {
 /* One lock for queues and events. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct cu_context contexts[EMULATED_CARDS];
+static struct cu_context_s contexts[EMULATED_CARDS];
 static atomic_int failed; /* an answer that stays; 0: none */
 
 /* That the thread has chosen. What is made belongs to it, and works with what is of the same: two

@@ -10,7 +10,7 @@
 
 enum { QUEUE = 128, ARGS = 4096 };
 
-struct cu_function {
+struct cu_function_s {
     const char *name;
     void (*kernel)(const void *args);
     size_t args;
@@ -26,7 +26,7 @@ typedef struct item {
     size_t bytes;
     unsigned char value;
     bool late;
-    const struct cu_function *function;
+    const struct cu_function_s *function;
     void (*call)(const void *arg);
     unsigned grid[3];
     _Alignas(16) char args[ARGS];
@@ -34,7 +34,7 @@ typedef struct item {
     long number;
 } item;
 
-struct cu_stream {
+struct cu_stream_s {
     cu_context context;
     pthread_t thread;
     long submitted, done;
