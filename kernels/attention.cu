@@ -221,18 +221,90 @@ FT_KERNEL(attention_delta)
     if (ft_lane() == 0) a.delta[number] = (float)sum;
 }
 
+/* A lane's part of the mean of dp under a query's probabilities, of its keys so far. Sums are of
+ * what is above `base`, which is dp of the likeliest of them: where one key has nearly all of the
+ * probability, what the others make is below the rounding of a plain sum. */
+struct mean {
+    float most, base, total, above;
+};
+
+FT_INLINE void take_mean(mean *m, float p, float dp)
+{
+    if (p > m->most) {
+        m->above += m->total * (m->base - dp);
+        m->base = dp;
+        m->most = p;
+    }
+    m->total += p;
+    m->above += p * (dp - m->base);
+}
+
+FT_ROOMY_KERNEL(attention_mean)
+{
+    ROOM(room);
+    const ft_attention_args &of = a.of;
+    unsigned blocks = (unsigned)((of.Tq + BLOCK - 1) / BLOCK);
+    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
+    head x = head_of(of, number);
+    const rows q = queries_of(of, x), k = keys_of(of, x), v = values_of(of, x);
+    const rows dy = outputs_of(of, x, a.dy);
+    int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(of, x, first, BLOCK);
+    float lse[MINE];
+    mean means[MINE];
+    for (int m = 0; m < MINE; m++) {
+        lse[m] = i0 + m < of.Tq ? of.lse[number * of.Tq + i0 + m] : INFINITY;
+        means[m] = {0, 0, 0, 0};
+    }
+    for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
+        float dots[MINE], of_values[MINE];
+        int64_t j = j0 + ft_lane();
+        multiply(dots, q, first, k, j0, room);
+        multiply(of_values, dy, first, v, j0, room);
+FT_UNROLL
+        for (int m = 0; m < MINE; m++)
+            if (sees(of, x, i0 + m, j))
+                take_mean(&means[m], expf(score(of, x, i0 + m, j, dots[m]) - lse[m]),
+                          keep(of, x, i0 + m, j) * of_values[m]);
+    }
+FT_UNROLL
+    for (int m = 0; m < MINE; m++) {
+        double total = ft_warp_sum((double)means[m].total);
+        double sum = ft_warp_sum((double)means[m].total * (double)means[m].base +
+                                 (double)means[m].above);
+        double whole = total > 0 ? sum / total : 0;
+        float *to = a.delta + number * of.Tq + i0 + m;
+        if (i0 + m >= of.Tq || ft_lane() != 0) continue;
+        to[0] = (float)whole;
+        to[of.B * of.H * of.Tq] = (float)(whole - (double)to[0]);
+    }
+}
+
+/* A query whose mean is delta + rest. */
+struct known_query {
+    query of;
+    float rest;
+};
+
+FT_INLINE known_query known_of(const ft_attention_args &a, const float *delta, int64_t number,
+                               int64_t i)
+{
+    const float *rests = delta + a.B * a.H * a.Tq;
+    known_query q = {query_of(a, delta, number, i), i < a.Tq ? rests[number * a.Tq + i] : 0};
+    return q;
+}
+
 /* The gradient of the score of i and j, and their probability after dropout. */
 struct score_grad {
     float ds, p;
 };
 
 /* From the products of query and key, and of dy and value. */
-FT_INLINE score_grad grad_of(const ft_attention_args &a, const head &x, const query &of, int64_t i,
-                             int64_t j, float dot, float of_value)
+FT_INLINE score_grad grad_of(const ft_attention_args &a, const head &x, const known_query &q,
+                             int64_t i, int64_t j, float dot, float of_value)
 {
     if (!sees(a, x, i, j)) return {0.0f, 0.0f};
-    float whole = expf(score(a, x, i, j, dot) - of.lse), kept = keep(a, x, i, j);
-    return {whole * (kept * of_value - of.delta), whole * kept};
+    float whole = expf(score(a, x, i, j, dot) - q.of.lse), kept = keep(a, x, i, j);
+    return {whole * (kept * of_value - q.of.delta - q.rest), whole * kept};
 }
 
 /* Adds the score gradients of the block's queries and 32 keys to its line, query by query. */
@@ -266,9 +338,9 @@ FT_ROOMY_KERNEL(attention_queries)
     float *mine = grads + ft_warp() * FT_WARP * MINE;
     int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(of, x, first, BLOCK);
     share sums[MINE] = {{0}};
-    query known[MINE];
+    known_query known[MINE];
     for (int64_t t = threadIdx.x; line && t < width; t += blockDim.x) line[t] = 0.0f;
-    for (int m = 0; m < MINE; m++) known[m] = query_of(of, a.delta, number, i0 + m);
+    for (int m = 0; m < MINE; m++) known[m] = known_of(of, a.delta, number, i0 + m);
     for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
         float dots[MINE], of_values[MINE];
         int64_t j = j0 + ft_lane();
@@ -304,7 +376,7 @@ FT_ROOMY_KERNEL(attention_keys)
     for (int64_t i0 = of.causal ? first / FT_WARP * FT_WARP : 0; i0 < of.Tq; i0 += FT_WARP) {
         float dots[MINE], of_values[MINE];
         int64_t i = i0 + ft_lane();
-        query known = query_of(of, a.delta, number, i);
+        known_query known = known_of(of, a.delta, number, i);
         multiply(dots, k, first, q, i0, room);
         multiply(of_values, v, first, dy, i0, room);
 FT_UNROLL

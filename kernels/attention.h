@@ -60,8 +60,8 @@ FT_INLINE int64_t end_of_keys(const ft_attention_args &a, const head &x, int64_t
     return a.causal ? ft_least(ft_least(first + count, a.Tq) + x.offset, a.Tk) : a.Tk;
 }
 
-/* What is known of a query: dy . y, and the logarithm of its sum; of one that is not there, so that
- * its probabilities are 0. */
+/* What is known of a query: the mean of dp under its probabilities, and the logarithm of its sum;
+ * of one that is not there, so that its probabilities are 0. */
 struct query {
     float delta, lse;
 };

@@ -3,7 +3,7 @@
  * with cuBLASLt and without it. */
 #include "a_card.h"
 
-#include "op_case.h"
+#include "likely_key.h"
 
 /* Runs the row's kernel into outputs that hold garbage, or what is there when it adds. */
 static bool run(const card *c, op_case *test, const twin *out, uint32_t accumulate,
@@ -197,6 +197,24 @@ static void test_rounding(const card *c)
     }
 }
 
+/* In f32 nothing of it is lost; rounded operands have no such digits. */
+static void try_likely_key(const card *c, double gap, int64_t keys)
+{
+    likely_key l = {.gap = gap, .keys = keys};
+    if (!likely_key_init(&l)) return;
+    if (run(c, &l.test, l.test.out, 0, NULL)) likely_key_judge(&l);
+    case_free(&l.test);
+}
+
+static void test_likely_key(const card *c)
+{
+    for (int gap = 4; gap <= 20; gap += 8) {
+        try_likely_key(c, gap, 2);
+        try_likely_key(c, gap, 20);
+        try_likely_key(c, gap, 150);
+    }
+}
+
 int main(void)
 {
     card cards[CARDS];
@@ -210,6 +228,7 @@ int main(void)
     if (ok) test_rows(cards, CARDS);
     for (int i = 0; ok && i < CARDS; i++) test_packed(&cards[i]);
     if (ok) test_rounding(&cards[0]);
+    if (ok) test_likely_key(&cards[0]);
     CHECK(products < 0 || card_products() > products);
     for (int i = 0; i < CARDS; i++) card_close(&cards[i]);
     CHECK(card_left_nothing());

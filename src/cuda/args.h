@@ -227,12 +227,22 @@ typedef struct ft_attention_args {
     ft_cuda_draw draw;
 } ft_attention_args;
 
-/* delta (B, H, Tq) = dy . y; a warp a query of a head. */
+/* The mean under its probabilities of what a query's dp are, dp of a key being dy . v after
+ * dropout. It is dy . y as well: delta (B, H, Tq), a warp a query of a head. That is enough for
+ * products of rounded operands. */
 typedef struct ft_attention_delta_args {
     float *delta;
     const float *dy, *y;
     int64_t B, Tq, H, D;
 } ft_attention_delta_args;
+
+/* The same out of the dp themselves, so that nothing is lost where one key has nearly all of the
+ * probability: delta (2, B, H, Tq), to be added; a block FT_CUDA_TOGETHER queries of a head. */
+typedef struct ft_attention_mean_args {
+    ft_attention_args of; /* y is not written; lse is read */
+    const float *dy;
+    float *delta;
+} ft_attention_mean_args;
 
 /* dq, and where there is a table, lines (B, H, strips of FT_CUDA_TOGETHER queries, Tk +
  * FT_CUDA_TOGETHER - 1): the sums of the gradients of a strip's scores by key - query, from the

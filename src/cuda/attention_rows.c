@@ -18,7 +18,7 @@ static layout layout_of(const ft_attention *a, bool grad)
 {
     int64_t strips = a->B * a->H * ft_blocks_of(a->Tq, FT_CUDA_TOGETHER);
     layout at = {.delta = a->R ? room(a->H * (a->Tq + a->Tk - 1)) : 0};
-    at.lines = at.delta + (grad ? room(a->B * a->H * a->Tq) : 0);
+    at.lines = at.delta + (grad ? room(2 * a->B * a->H * a->Tq) : 0);
     at.bytes = at.lines + (grad && a->R ? room(strips * (a->Tk + FT_CUDA_TOGETHER - 1)) : 0);
     return at;
 }
@@ -148,8 +148,14 @@ static int64_t attention_work(const ft_spec *in, const double *attrs)
 
 /* -- gradient ---------------------------------------------------------------------------------- */
 
-static ft_status make_delta(const ft_call *call, const ft_attention *a, float *delta, ft_error *err)
+static ft_status make_delta(const ft_call *call, const ft_attention *a, const ft_attention_args *of,
+                            float *delta, ft_error *err)
 {
+    if (way_of(call, a).queries == FT_CUDA_attention_queries) {
+        const ft_attention_mean_args args = {.of = *of, .dy = ft_in(call, 0), .delta = delta};
+        return ft_cuda_launch(call->stream, FT_CUDA_attention_mean,
+                              over(a, a->Tq, FT_CUDA_TOGETHER), &args, err);
+    }
     const ft_attention_delta_args args = {.delta = delta,
                                           .dy = ft_in(call, 0),
                                           .y = ft_in(call, 4),
@@ -185,9 +191,9 @@ static ft_status attention_grad_launch(const ft_call *call, ft_error *err)
     int64_t inner = a.H * a.D;
     FT_TRY(check_width(&a, err));
     FT_TRY(make_line(call, &a, ft_in(call, GRAD_TABLE), NULL, err));
-    FT_TRY(make_delta(call, &a, in_work(call, at.delta), err));
     ft_attention_args of = args_of(call, &a, 1, GRAD_MASK);
     of.lse = call->in[5].data;
+    FT_TRY(make_delta(call, &a, &of, in_work(call, at.delta), err));
     const ft_attention_queries_args queries = {.of = of,
                                                .dy = ft_in(call, 0),
                                                .delta = in_work(call, at.delta),

@@ -35,6 +35,7 @@
     X(product, 256)                                                                                \
     X(attention_line, 256)                                                                         \
     X(attention, 128)                                                                              \
+    X(attention_mean, 128)                                                                         \
     X(attention_delta, 128)                                                                        \
     X(attention_queries, 128)                                                                      \
     X(attention_keys, 128)                                                                         \

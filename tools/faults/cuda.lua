@@ -1,5 +1,9 @@
 --- Faults of what runs on cards, which the emulation sees; see tools/mutate.lua.
 return {
+   { "kernels/attention.cu", "        m->base = dp;\n", "", "c/cuda_rows",
+      "the mean of dp is a plain sum: the gradient of a likely key is rounding" },
+   { "kernels/attention.cu", " - q.of.delta - q.rest", " - q.of.delta", "c/cuda_rows",
+      "the mean of dp is rounded: the gradient of a likely key is rounding" },
    { "src/cuda/products.c", "CUBLAS_BATCH_STEP, &step, sizeof step",
       "CUBLAS_BATCH_STEP, &step, sizeof count", "c/cuda_descriptors",
       "the real library refuses the size of an attribute" },
