@@ -1,5 +1,6 @@
 --- ftpipe plan MODEL|GRAPHFILE|RECIPE: how a model would be cut and run, without running it.
 
+local batch_parts = require("ftpipe.base.batch_parts")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local over = require("ftpipe.plan.over")
@@ -8,7 +9,6 @@ local remedies = require("ftpipe.plan.remedies")
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local copy = require("ftpipe.base.copy")
-local divisor = require("ftpipe.base.divisor")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 local script = require("ftpipe.recipe.script")
@@ -43,9 +43,8 @@ end
 local function options_of(flags) return options.pick("explore", flags) end
 
 local function check_batch(flags)
-   if flags.batch % flags.micro_batches == 0 then return end
-   usage("--batch %d is not a multiple of --micro-batches %d, give --micro-batches %d", flags.batch,
-      flags.micro_batches, divisor(flags.batch, flags.micro_batches))
+   local problem = batch_parts(flags)
+   if problem then usage("%s", problem) end
 end
 
 --- The same for ft.planner: what was not given is left open.

@@ -2,9 +2,9 @@
 
 local adapters = require("ftpipe.model.adapters")
 local arguments = require("ftpipe.plan.arguments")
+local batch_parts = require("ftpipe.base.batch_parts")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
-local divisor = require("ftpipe.base.divisor")
 local givens = require("ftpipe.plan.given")
 local groups = require("ftpipe.trained.groups")
 local late = require("ftpipe.schedule.late")
@@ -180,11 +180,8 @@ function M.of(given)
          opts.fail("ft.plan", "option '%s' is missing (%s)", key, M.rules[key].help)
       end
    end
-   if o.batch % o.micro_batches ~= 0 then
-      usage("%s is not a multiple of %s, give %s", named.value(o, "batch", o.batch),
-         named.value(o, "micro_batches", o.micro_batches),
-         named.value(o, "micro_batches", divisor(o.batch, o.micro_batches)))
-   end
+   local problem = batch_parts(o)
+   if problem then usage("%s", problem) end
    if not o.given then replicas.check_shares(o) end
    check_turns(o)
    check_look_ahead(o)

@@ -9,8 +9,8 @@
 -- (gives seconds of a batch, with factors by stage when given), proof =, fits = (whether it is
 -- within its budgets) }.
 
+local batch_parts = require("ftpipe.base.batch_parts")
 local core = require("ftpipe.core")
-local divisor = require("ftpipe.base.divisor")
 local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
 local late = require("ftpipe.schedule.late")
@@ -31,10 +31,8 @@ local OPTIONS = options.rules("explore")
 -- @local
 function M.options(what, given)
    local o = opts.check(what, OPTIONS, given)
-   if o.batch % o.micro_batches ~= 0 then
-      opts.fail(what, "batch %d is not a multiple of micro_batches %d, give micro_batches = %d",
-         o.batch, o.micro_batches, divisor(o.batch, o.micro_batches))
-   end
+   local problem = batch_parts(o)
+   if problem then opts.fail(what, "%s", problem) end
    return o
 end
 
