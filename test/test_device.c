@@ -97,7 +97,12 @@ static void test_bad_lists(void)
         const char *text, *says;
     } cases[] = {
         {"", "expected cpu"},
-        {"gpu", "expected cpu"},
+        {"gpu", "did you mean cuda?"},
+        {"gpu:2", "did you mean cuda?"},
+        {"CPU:2", "did you mean cpu?"},
+        {"host:2xcpu:1", "did you mean hosts?"},
+        {"tpu:2", "did you mean cpu?"},
+        {"a100", "or sim:8x11GB"},
         {"cpus", "expected nothing more"},
         {"cpu:", "number of devices"},
         {"cpu:0", "from 1 to 1024"},
@@ -138,6 +143,7 @@ static void test_bad_lists(void)
         int n = -1;
         CHECK(ft_devices_parse(cases[i].text, devices, &n, &err) != FT_OK);
         CHECK(n == 0);
+        CHECK(strcmp(cases[i].text, "a100") || !strstr(err.message, "mean")); /* none is near */
         if (!CHECK(strstr(err.message, cases[i].says)))
             fprintf(stderr, "  %s: %s\n", cases[i].text, err.message);
     }

@@ -65,8 +65,7 @@ const ft_card *ft_card_find(const char *name)
     return NULL;
 }
 
-/* Insertions, deletions and replacements that turn a into b (Levenshtein), row by row. */
-static int distance(const char *a, const char *b)
+int ft_letters_apart(const char *a, const char *b)
 {
     enum { MOST = 32 };
     int row[MOST + 1], n = (int)strlen(b);
@@ -91,7 +90,7 @@ const ft_card *ft_card_nearest(const char *name)
     const ft_card *best = NULL;
     int best_distance = 3; /* further off, another card is as likely */
     for (int i = 0; i < FT_CARDS; i++) {
-        int d = distance(name, ft_cards[i].name);
+        int d = ft_letters_apart(name, ft_cards[i].name);
         if (d < best_distance && d < (int)strlen(name)) {
             best = &ft_cards[i];
             best_distance = d;

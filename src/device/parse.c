@@ -342,6 +342,37 @@ static ft_status parse_hosts(reader *r, ft_device *out, int *n)
     return FT_OK;
 }
 
+/* The kind of device that a list of no kind may have meant, or NULL. */
+static const char *kind_meant(const char *list)
+{
+    static const char *const words[][2] = {
+        {"cpu", "cpu"}, {"cuda", "cuda"}, {"gpu", "cuda"}, {"sim", "sim"}, {"hosts", "hosts"}};
+    char word[8] = {0};
+    const char *best = NULL;
+    int least = 2; /* letters that differ: further off, another one is as likely */
+    size_t length = strcspn(list, ":/,");
+    if (length >= sizeof word) return NULL;
+    for (size_t i = 0; i < length; i++)
+        word[i] = (char)(list[i] | ('A' <= list[i] && list[i] <= 'Z' ? 0x20 : 0));
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        int apart = ft_letters_apart(word, words[i][0]);
+        if (apart >= least || length < 3) continue;
+        best = words[i][1];
+        least = apart;
+    }
+    return best;
+}
+
+static ft_status refuse_kind(const reader *r)
+{
+    char expected[160];
+    const char *meant = kind_meant(r->at);
+    snprintf(expected, sizeof expected,
+             "cpu, cpu:2, cpu:2x4, cpu:2/4GB, cuda:0,1, hosts:2xcpu:1 or sim:8x11GB%s%s%s",
+             meant ? " (did you mean " : "", meant ? meant : "", meant ? "?)" : "");
+    return refuse(r, expected);
+}
+
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err)
 {
     reader r = {.text = text, .at = text, .err = err};
@@ -359,5 +390,5 @@ ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *e
                        "device list \"%s\": this build has no CUDA devices; use cpu:N to run, or "
                        "sim:8x2080ti to plan and simulate",
                        r.shown);
-    return refuse(&r, "cpu, cpu:2, cpu:2x4, cpu:2/4GB, cuda:0,1, hosts:2xcpu:1 or sim:8x11GB");
+    return refuse_kind(&r);
 }
