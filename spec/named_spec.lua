@@ -51,6 +51,12 @@ describe("options in messages", function()
          "--data /dev/null: not a directory (--train-file and --eval-file take files)" },
       { load, { train_file = "/no/such" }, 'train_file = "/no/such": no such file',
          "--train-file /no/such: no such file" },
+      { load, { train_file = "spec" },
+         'train_file = "spec": is a directory: give a file in it, or data = "spec"',
+         "--train-file spec: is a directory: give a file in it, or --data spec" },
+      { load, { train_file = "/dev/null" },
+         'train_file = "/dev/null": is no ordinary file, which can be read more than once',
+         "--train-file /dev/null: is no ordinary file, which can be read more than once" },
       { load, {}, "task rte: no train data, give data or train_file",
          "task rte: no train data, give --data or --train-file" },
       { of_task, { devices = "cpu" }, 'no data for model = "t5-small": give data = "DIR", or '

@@ -19,6 +19,19 @@ local function exists(path)
    return core.sys.exists(path) == "file"
 end
 
+--- Refuses what is no file to read rows from.
+local function check_file(o, name, path)
+   local kind = core.sys.exists(path)
+   if not kind then fail("not found", "%s: no such file", named.value(o, name, path)) end
+   if kind == "directory" then
+      fail("invalid argument", "%s: is a directory: give a file in it, or %s",
+         named.value(o, name, path), named.value(o, "data", path))
+   elseif kind ~= "file" then
+      fail("invalid argument", "%s: is no ordinary file, which can be read more than once",
+         named.value(o, name, path))
+   end
+end
+
 local function expected_files(layouts)
    local lines = {}
    for i, layout in ipairs(layouts) do
@@ -86,9 +99,7 @@ end
 function M.find(task, o, split)
    local file = o[split .. "_file"]
    if file then
-      if not exists(file) then
-         fail("not found", "%s: no such file", named.value(o, split .. "_file", file))
-      end
+      check_file(o, split .. "_file", file)
       return layout_of_file(task, file), file
    end
    if not o.data then
