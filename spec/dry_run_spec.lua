@@ -61,6 +61,16 @@ describe("--dry-run", function()
       refused(6, "holds no weights, expected ", { "--model", model, "--data", "embedded" })
    end)
 
+   it("misses weights before anything is measured or planned", function()
+      local model = directory .. "/model"
+      files.tiny_model(model)
+      os.remove(model .. "/model.safetensors")
+      local said, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--model", model, "--data",
+         "embedded", "--devices", "cpu:2" }
+      assert.same({ "", 6 }, { said, exit })
+      assert.matches("holds no weights, expected model.safetensors", err)
+   end)
+
    it("finds a BERT without segments, before it plans", function()
       local model = directory .. "/bert"
       core.sys.mkdir(model)

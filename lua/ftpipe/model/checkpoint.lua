@@ -269,16 +269,21 @@ local function check_faults(ckpt, faults)
       table.concat(parts, "; "))
 end
 
+--- Raises when there are no weights to load.
+-- @tparam checkpoint ckpt
+-- @raise not found
+function M.check_weights(ckpt)
+   if ckpt.archive then return end
+   fail("not found", "%s: holds no weights, expected %s", ckpt.path, table.concat(WEIGHTS, " or "))
+end
+
 --- Raises what `load` would find wrong, without reading a tensor.
 -- @tparam checkpoint ckpt
 -- @tparam table params as of `load`
 -- @treturn table what `match` gives
 -- @raise not found, malformed data, shape mismatch
 function M.check(ckpt, params)
-   if not ckpt.archive then
-      fail("not found", "%s: holds no weights, expected %s", ckpt.path,
-         table.concat(WEIGHTS, " or "))
-   end
+   M.check_weights(ckpt)
    local found = match(ckpt, params)
    check_faults(ckpt, found)
    return found

@@ -175,8 +175,11 @@ function Model:tokenizer()
    return self.opened
 end
 
---- Raises when there is nothing to train: a built-in configuration without --init random.
-function Model:check_trainable()
+--- Raises when there is nothing to train: a built-in configuration without --init random, or a
+-- directory without weights.
+-- @tparam[opt=false] boolean resumed the weights come from a run's own checkpoint
+function Model:check_trainable(resumed)
+   if self.checkpoint and not resumed then checkpoint.check_weights(self.checkpoint) end
    if self.weightless then
       fail("not found", 6, "%s is a built-in configuration without weights, and there are "
          .. "none in ./%s or %s: give a directory or %s, or plan only, on devices like "
@@ -398,7 +401,7 @@ function Model:json(o) return tree.json(self, opts.check("model:json", SIZE, o))
 Model.__shown = Model.tree
 
 guard("model", Model, {
-   tokenizer = "", check_trainable = "", tree = "o?: table", json = "o?: table",
+   tokenizer = "", check_trainable = "resumed?: boolean", tree = "o?: table", json = "o?: table",
    svg = "path: string, o?: table", html = "path: string, o?: table",
 })
 guard("ft.model", M, { is = "dir: string" })

@@ -76,7 +76,7 @@ local RULES = {
 function M.new(o)
    o = opts.check("ft.run", RULES, o)
    local plan, args = o.plan, o.args
-   plan.options.model:check_trainable()
+   plan.options.model:check_trainable(args.resume)
    wanted(o.task, o.data)
    local run = fields.new(Run, {
       plan = plan,

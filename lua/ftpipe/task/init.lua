@@ -294,7 +294,7 @@ function Task:open(model, args)
    check_kind(self, model, args)
    local devices = args.devices and core.engine.devices(args.devices)
    local only_plans = args.dry_run or devices and not devices[1].executes
-   if not only_plans then model:check_trainable() end
+   if not only_plans then model:check_trainable(args.resume) end
    local by_file = args.train_file or args.eval_file
    local given = args.data or by_file
    if not given and not model.embedded then
