@@ -74,7 +74,7 @@ static const struct activation {
 /* The larger error; NaN, which fmax passes over, is the largest. */
 static double worse(double worst, double error)
 {
-    return isnan(error) ? INFINITY : fmax(worst, error);
+    return isnan(error) ? (double)INFINITY : fmax(worst, error);
 }
 
 /* Largest |y - f(x)| relative to |f(x)| + floor over N points of [low, high]. */
