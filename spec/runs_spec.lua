@@ -33,8 +33,12 @@ describe("ftpipe runs", function()
          assert.equal(out:find(" done", 1, true), line:find(" done", 1, true), out)
       end
       assert.equal(3, #core.json.decode((ftpipe { "runs", "ls", directory, "--format", "json" })))
-      assert.matches("rte, done, accuracy.-\n  lr +0.01\n", (ftpipe { "runs", "show",
-         directory .. "/c" }))
+      local shown = ftpipe { "runs", "show", directory .. "/c" }
+      assert.matches("rte, done, accuracy.-\n  results:\n.-\n  options:\n.-\n    lr +0.01\n", shown)
+      assert.matches("\n    memory_planned_bytes +%d+%.%d %aB[^\n]*\n.-\n    seconds +%d%S* ?%l*\n",
+         shown)
+      assert.matches("\n    by %-%-format json also metrics,[^\n]+\n  options:", shown)
+      assert.not_matches("[%[{]", (shown:gsub("^.-\n  results", ""))) -- nothing as JSON
       assert.matches("\n  began %d+%-%d+%-%d+T%S+Z on %S+: %S+ recipes/t5_rte.lua %-%-steps 2 ",
          (ftpipe { "runs", "show", directory .. "/c" }))
       assert.equal("no runs in " .. directory .. "/a/hf\n", (ftpipe { "runs", "ls",

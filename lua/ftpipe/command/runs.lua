@@ -93,6 +93,40 @@ local function loss_line(path)
       losses[1], losses[#losses]), damaged
 end
 
+--- A value as it is shown: sizes and times with their units, a few numbers side by side, and nil
+-- for what is deeper, which --format json has.
+local function told(name, value)
+   if type(value) == "table" then
+      local parts = {}
+      for i, x in ipairs(value) do
+         parts[i] = type(x) ~= "table" and told(name, x) or nil
+      end
+      local flat = #parts > 0 and #parts == #keys(value)
+      return flat and table.concat(parts, ", ") or nil
+   elseif type(value) ~= "number" then
+      return tostring(value)
+   elseif name:find("_bytes$") and value >= 0 then
+      return units.format_bytes(value)
+   elseif name:find("seconds$") then
+      return units.format_seconds(value)
+   end
+   return (value % 1 == 0 and "%.0f" or "%.6g"):format(value)
+end
+
+--- Adds lines of a table's values, below a heading.
+local function add_values(lines, heading, values)
+   local deep = {}
+   lines[#lines + 1] = "  " .. heading .. ":"
+   for _, name in ipairs(keys(values)) do
+      local text = told(name, values[name])
+      if text then lines[#lines + 1] = ("    %-24s %s"):format(name, text) end
+      deep[#deep + 1] = not text and name or nil
+   end
+   if deep[1] then
+      lines[#lines + 1] = ("    by --format json also %s"):format(table.concat(deep, ", "))
+   end
+end
+
 --- What a run's directory says of it, in lines.
 -- @local
 function M.lines(path)
@@ -114,13 +148,8 @@ function M.lines(path)
    local loss, damaged = loss_line(path)
    lines[#lines + 1] = loss
    if damaged then add("  %s", damaged) end
-   for _, part in ipairs { run.summary, run.flags } do
-      for _, name in ipairs(keys(part)) do
-         local value = part[name]
-         add("  %-24s %s", name, type(value) == "table"
-            and core.json.encode(value, { sort = true }) or tostring(value))
-      end
-   end
+   if next(run.summary) then add_values(lines, "results", run.summary) end
+   add_values(lines, "options", run.flags)
    return lines
 end
 
