@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
+local pty = require("spec.support.pty")
 local window = require("ftpipe.schedule.window")
 
 local ftpipe = process.ftpipe
@@ -69,6 +70,9 @@ describe("ftpipe trace", function()
          for d = 0, 1 do assert.matches(("device %d |[^|]+| +%%d+ %%%%\n"):format(d), out) end
          assert.matches("\nbetween devices: 8 values, [^\n]+ each from made to taken, %d+ %% of it "
             .. "while the taker computes\n$", out)
+         local terminal = pty.open("trace '" .. run .. "'") -- nobody reads JSON there
+         terminal:wait("device 1 |[^|]+| +%d+ %%\r\n")
+         terminal:close()
          out = ftpipe { "trace", run, "--out", run .. "/window.json" }
          assert.matches("window.json: %d+ events, %d+ kB\n$", out)
          local packed = run .. "/window.json.gz"

@@ -21,7 +21,9 @@ M.declared = {
 function M.run(argv)
    local path = argvs.word(argv)
    local flags = args.read(M.declared, argv, "report RUN|SWEEP")
-   if not path then usage("report needs the directory of a run or a sweep") end
+   if not path then
+      usage("report needs the directory of a run or a sweep, as ftpipe report out/rte")
+   end
    local page
    if core.sys.exists(path .. "/sweep.db") then
       page = require("ftpipe.report.sweep").page(path)

@@ -27,7 +27,7 @@ M.declared = {
    batches = { type = "string", default = "0-9", value = "A-B", help = "first and last" },
    text = { type = "boolean", default = false, help = "rows of characters" },
    out = { type = "string", value = "FILE",
-      help = "where to write it, compressed if that ends in .gz [stdout]" },
+      help = "where to write it, compressed if that ends in .gz [stdout, --text on a terminal]" },
 }
 
 --- When a value leaves: within the slice that made it, and no later than it is taken, which clocks
@@ -98,7 +98,7 @@ end
 function M.run(argv)
    local path = argvs.word(argv)
    local flags = args.read(M.declared, argv, "trace RUN")
-   if not path then usage("trace needs the directory of a run") end
+   if not path then usage("trace needs the directory of a run, as ftpipe trace out/rte --text") end
    records.need(path)
    local first, last = flags.batches:match("^(%d+)%-(%d+)$")
    first = tonumber(first or flags.batches:match("^%d+$"))
@@ -106,7 +106,8 @@ function M.run(argv)
    if not first or last < first then
       usage("--batches %s: expected one, as 3, or the first and the last, as 3-5", flags.batches)
    end
-   local text, n = M.text(path, first, last, flags.text)
+   local in_characters = flags.text or not flags.out and core.sys.isatty(1)
+   local text, n = M.text(path, first, last, in_characters)
    if not flags.out then return io.stdout:write(text) end
    directories.check_file(path, flags.out)
    if flags.out:find("%.gz$") then text = core.sys.gzip(text) end
