@@ -217,8 +217,8 @@ static void test_random_plans(void)
             ft_plan_free(plan);
         }
     }
-    CHECK(n.passed > 100 && n.failed > 100);
-    CHECK(moves.passed > 100 && moves.failed > 100);
+    CHECK(n.passed > CASES(100) && n.failed > CASES(100));
+    CHECK(moves.passed > CASES(100) && moves.failed > CASES(100));
 }
 
 static void test_plans_of_replicas(void)
@@ -235,7 +235,7 @@ static void test_plans_of_replicas(void)
         for (int k = 0; plan && k < CASES(10); k++) check_changes(plan, &rng, &n, s->name);
         ft_plan_free(plan);
     }
-    CHECK(n.passed > 10 && n.failed > 100);
+    CHECK(n.passed > CASES(10) && n.failed > CASES(100));
 }
 
 static double seconds_of_check(pipeline_case *c, const char *schedule, int n_batches)

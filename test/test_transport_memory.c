@@ -99,6 +99,7 @@ static int send_all(int64_t fails_at, ft_status *health)
     ft_alloc_fail_after(0);
     *health = ft_world_health(&w, &err);
     CHECK(*health == FT_OK || strstr(err.message, "no memory"));
+    for (int i = 0; i < w.waiting.n; i++) ft_free(((sending *)w.waiting.items)[i].own);
     for (int i = 0; i < w.sends.n; i++) ft_free(((sending *)w.sends.items)[i].own);
     ft_free(w.waiting.items);
     ft_free(w.sends.items);
