@@ -25,6 +25,12 @@ describe("ft.graph files", function()
       local graph = load(text .. "\n")
       assert.equal(3, #graph.nodes)
       assert.is_true(ft.explore(graph).fits)
+      for name, value in pairs { lora = 8, source = 320, freeze = "x", replicas = "2,1" } do
+         local ok, problem = pcall(ft.explore, graph, { [name] = value })
+         assert.is_false(ok)
+         assert.matches("ft.explore: option '" .. name .. "' is for models", problem.message)
+      end
+      assert.is_true(ft.explore(graph, { source = 128, precision = "f32" }).fits) -- as by default
       local tables = page:match("\n| of a node | is |.*$")
       for _, rows in ipairs { builder.node_numbers, builder.edge_numbers, builder.device_numbers,
          builder.node_words, builder.node_flags, { "tie", "value" } } do

@@ -369,8 +369,11 @@ describe("ftpipe plan", function()
          "t5-medium")
       with_chain(function(path)
          refused(2, "names no devices", path)
-         refused(2, "%-%-max%-source is for models", path, "--max-source", "8", "--devices",
-            "sim:2x11GB")
+         for _, words in ipairs { { "--max-source", "8" }, { "--lora", "4" },
+            { "--precision", "bf16" }, { "--swap", "auto" } } do
+            refused(2, words[1]:gsub("%-", "%%-") .. " is for models, .* is a graph", path,
+               words[1], words[2], "--devices", "sim:2x11GB")
+         end
          core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=-1\n")
          refused(6, "chain%.txt:2: forward_ns is %-1", path, "--devices", "sim:2x11GB")
          core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=1 "

@@ -273,12 +273,14 @@ end)
 
 describe("a prediction", function()
    it("looks at few batches where each drains, whatever the stages", function()
-      local o = { devices = "sim:8x11GB", batch = 4, micro_batches = 2, source = 64,
-         partition = "seq", stages = 8 }
+      local o = { devices = "sim:8x11GB", batch = 4, micro_batches = 2, partition = "seq",
+         stages = 8 }
       for schedule, legs in pairs { ["1f1b"] = { 2, 6 }, ["zero-bubble"] = { 2, 6 },
          async = { 8, 24 } } do
          o.schedule = schedule
+         o.source = 64
          local model = ft.explore("t5-small", o)
+         o.source = nil
          local graph = ft.explore(model.graph, o)
          assert.same(legs, { playing.legs(schedule ~= "async", 2, #graph.stages) })
          local long_plan = ft.plan { model = ft.model("t5-small"), buckets = { 64 },

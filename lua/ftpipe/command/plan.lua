@@ -158,17 +158,16 @@ local function search(model, flags, given)
    }
 end
 
--- Flags that say what a graph file has said.
-local OF_MODELS = { "max_source", "max_target", "profile", "plan" }
-
 local function plan_file(path, flags, given)
    local graphs, explore = require("ftpipe.graph"), require("ftpipe.planner.explore")
    local graph = graphs.load(path)
    if not flags.devices and not graph.devices then
       usage("%s names no devices; give --devices, such as sim:4x11GB", path)
    end
-   for _, name in ipairs(OF_MODELS) do
-      if given[name] then usage("--%s is for models, %s is a graph", name:gsub("_", "-"), path) end
+   for _, row in ipairs(options.of_models("explore")) do
+      if given[row.flag] then
+         usage("--%s is for models, %s is a graph", row.flag:gsub("_", "-"), path)
+      end
    end
    if flags.search then
       given.micro_batches = true -- costs are those of one, of whatever size

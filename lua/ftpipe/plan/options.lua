@@ -9,8 +9,9 @@
 --
 -- `explore = { ... }` and `plan = { ... }` change the rule there. `lua` is the name in ft.explore,
 -- where it is another; `lua_type` what Lua may give besides a text. `rare` flags are in --help all
--- only. A run that goes on with another value of a row with `plans` makes a plan anew. A new option
--- is a row here and the code that reads it: flags, --help, checks and what is passed on follow.
+-- only. Rows with `models` mean nothing to a graph file, whose nodes have costs of their own. A run
+-- that goes on with another value of a row with `plans` makes a plan anew. A new option is a row
+-- here and the code that reads it: flags, --help, checks and what is passed on follow.
 
 local choices = require("ftpipe.plan.choices")
 local copy = require("ftpipe.base.copy")
@@ -50,39 +51,39 @@ M.rows = {
       value = "NAME|FILE", lua_type = "string|table|function", items = "string",
       explore = { default = "mixed" },
       help = "stages: " .. choices.partitions_help .. ", or those of a plan" },
-   { "plan", of = "recipe explore plan", plans = true, rare = true, type = "string", value = "FILE",
-      lua_type = "string|table|ftpipe.schedule_plan",
+   { "plan", of = "recipe explore plan", models = true, plans = true, rare = true,
+      type = "string", value = "FILE", lua_type = "string|table|ftpipe.schedule_plan",
       help = "a plan that is there: stages, devices, orders and slots are those of the file",
       decides = { "max_staleness", "micro_batches", "partition", "recompute", "schedule", "stages",
          "staleness", "swap", "update", "replicas", "packs", "forward_micro_batches" } },
-   { "profile", of = "recipe explore plan", plans = true, rare = true, type = "string",
-      value = "NAME|FILE",
+   { "profile", of = "recipe explore plan", models = true, plans = true, rare = true,
+      type = "string", value = "NAME|FILE",
       explore = { rare = false, default = "modelled", help = "what work costs; for models" },
       help = "costs: measured, as they are kept, or fresh; modelled" },
    { "stages", of = "recipe explore plan", plans = true, rare = true, type = "int", min = 1,
       help = "pieces of the model; one for each device, with mixed at most two" },
-   { "replicas", of = "recipe explore plan", plans = true, rare = true, type = "string",
-      value = "2-1", lua_type = "string|table", items = "int",
+   { "replicas", of = "recipe explore plan", models = true, plans = true, rare = true,
+      type = "string", value = "2-1", lua_type = "string|table", items = "int",
       help = "devices of each stage, or of each group that stages go to in turns, which share its "
          .. "micro-batches; 4: all of the model on each" },
-   { "packs", of = "recipe explore plan", plans = true, rare = true, type = "string",
+   { "packs", of = "recipe explore plan", models = true, plans = true, rare = true, type = "string",
       value = "3/1",
       help = "harmony-pp and -dp: a device takes a micro-batch through 3 stages forward, and back "
          .. "through 1, before the next one" },
-   { "forward_micro_batches", of = "recipe explore plan", plans = true, rare = true, type = "int",
-      min = 1, value = "N",
+   { "forward_micro_batches", of = "recipe explore plan", models = true, plans = true,
+      rare = true, type = "int", min = 1, value = "N",
       help = "harmony-pp and -dp: pieces of a batch that go forward, of several that go back" },
    { "effort", of = "recipe explore plan", rare = true, type = "number", min = 0, value = "N",
       explore = { rare = false },
       help = "of partitioners that search, in millions of steps: the same on any machine" },
    { "recompute", of = "recipe explore plan", plans = true, choices = { "auto", "always", "never" },
       default = "auto", help = "activations; auto: where memory asks for it" },
-   { "swap", of = "recipe explore plan", plans = true, rare = true, type = "string",
+   { "swap", of = "recipe explore plan", models = true, plans = true, rare = true, type = "string",
       value = "WHEN|CLASSES", default = "never", explore = { rare = false },
       help = choices.swap_help },
    { "swap_dir", of = "recipe plan", rare = true, type = "string", value = "DIR",
       help = "weights and optimizer state that move have their home there, not in host memory" },
-   { "update", of = "recipe explore plan", rare = true,
+   { "update", of = "recipe explore plan", models = true, rare = true,
       choices = { "auto", "end", "device", "host" }, default = "auto",
       help = choices.update_help },
    { "optimizer", of = "recipe explore plan", plans = true, choices = choices.optimizers,
@@ -108,33 +109,33 @@ M.rows = {
       help = "decoupled weight decay" },
    { "decay_exempt", of = "recipe plan", rare = true, choices = { "none", "vectors" },
       default = "none", help = "vectors: biases and norms do not decay" },
-   { "train_only", of = "recipe explore plan", type = "string", value = "NAMES",
+   { "train_only", of = "recipe explore plan", models = true, type = "string", value = "NAMES",
       lua_type = "string|table", items = "string", explore = { rare = true },
       help = 'parameters that are trained, all others stay as they are: "*.bias,qa_outputs.*"' },
-   { "freeze", of = "recipe explore plan", type = "string", value = "NAMES",
+   { "freeze", of = "recipe explore plan", models = true, type = "string", value = "NAMES",
       lua_type = "string|table", items = "string", explore = { rare = true },
       help = 'parameters that stay as they are: "encoder.*,shared.*"' },
-   { "groups", of = "recipe explore plan", rare = true, type = "string", value = "TEXT",
-      lua_type = "string|table",
+   { "groups", of = "recipe explore plan", models = true, rare = true, type = "string",
+      value = "TEXT", lua_type = "string|table",
       help = 'of parameters, by names: "bert.encoder.*: frozen; *.bias: decay 0, rate 0.1"' },
-   { "lora", of = "recipe explore plan", type = "int", min = 1, value = "RANK",
+   { "lora", of = "recipe explore plan", models = true, type = "int", min = 1, value = "RANK",
       explore = { rare = true },
       help = "train adapters of this rank beside weights that stay as they are" },
-   { "lora_alpha", of = "recipe explore plan", rare = true, type = "number", above = 0,
-      help = "adapters count this divided by their rank times [8]" },
-   { "lora_dropout", of = "recipe explore plan", rare = true, type = "number", min = 0, max = 0.99,
-      help = "probability, of what adapters read [0]" },
-   { "lora_targets", of = "recipe explore plan", rare = true, type = "string", value = "NAMES",
-      lua_type = "string|table", items = "string",
+   { "lora_alpha", of = "recipe explore plan", models = true, rare = true, type = "number",
+      above = 0, help = "adapters count this divided by their rank times [8]" },
+   { "lora_dropout", of = "recipe explore plan", models = true, rare = true, type = "number",
+      min = 0, max = 0.99, help = "probability, of what adapters read [0]" },
+   { "lora_targets", of = "recipe explore plan", models = true, rare = true, type = "string",
+      value = "NAMES", lua_type = "string|table", items = "string",
       help = 'products with adapters, by their last names or patterns: "q,v,encoder.*.wo"' },
    { "layer_decay", of = "recipe plan", rare = true, type = "number", above = 0, max = 1,
       help = "each layer's rate is that of the one above it, times this" },
    { "dropout", of = "recipe plan", type = "number", min = 0, max = 0.99, lua_type = "number|table",
       help = "probability, else the model's" },
-   { "max_source", of = "some explore", lua = "source", type = "int", min = 1, default = 128,
-      help = "tokens of an input" },
-   { "max_target", of = "some explore", lua = "target", type = "int", min = 1, default = 8,
-      help = "tokens of an answer" },
+   { "max_source", of = "some explore", models = true, lua = "source", type = "int", min = 1,
+      default = 128, help = "tokens of an input" },
+   { "max_target", of = "some explore", models = true, lua = "target", type = "int", min = 1,
+      default = 8, help = "tokens of an answer" },
    { "steps", of = "recipe plan", type = "int", min = 1, help = "updates" },
    { "epochs", of = "recipe", type = "number", above = 0,
       help = "passes over the data, instead of steps" },
@@ -146,8 +147,8 @@ M.rows = {
       help = "evaluate on the first N rows, questions or blocks" },
    { "eval_only", of = "recipe plan", type = "boolean", default = false,
       help = "evaluate, do not train" },
-   { "precision", of = "recipe explore plan", plans = true, choices = choices.precisions,
-      default = "f32", explore = { rare = true },
+   { "precision", of = "recipe explore plan", models = true, plans = true,
+      choices = choices.precisions, default = "f32", explore = { rare = true },
       help = "of products with weights; on devices like sim:4xa100 of activations, too" },
    { "seed", of = "recipe explore plan", type = "int", min = 0, max = 2 ^ 53, default = 1,
       help = "of everything random" },
@@ -206,6 +207,15 @@ function M.rules(who, defaults)
       rules[row.lua or row[1]] = rule
    end
    return rules
+end
+
+--- Names of the options of `who` that are for models, and not for graph files.
+function M.of_models(who)
+   local list = {}
+   for _, row in ipairs(M.taken_by(who)) do
+      list[#list + 1] = row.models and { flag = row[1], lua = row.lua or row[1] } or nil
+   end
+   return list
 end
 
 --- Values for `who` out of a larger table of them, by their names in Lua.

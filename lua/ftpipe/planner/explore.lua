@@ -62,6 +62,13 @@ end
 --   one
 -- @treturn subject it may be over a budget, see `fits`
 function M.file(graph, given, known)
+   for _, row in ipairs(options.of_models("explore")) do
+      local value = given and given[row.lua]
+      if value ~= nil and value ~= OPTIONS[row.lua].default then
+         opts.fail("ft.explore", "option '%s' is for models, %s is a graph", row.lua,
+            graph.path or "this")
+      end
+   end
    return planned_graph.plan(graph, options_of_plan(given), known)
 end
 
