@@ -129,6 +129,9 @@ describe("a run directory", function()
       for _, replacement in ipairs(replacements) do
          it(("is not executed by %s, with %s in it"):format(command.name, replacement[1]),
             function()
+               if command.name == "predict" and not core.engine.devices("cpu:1")[1].in_host then
+                  return pending("predicts on cores alone")
+               end
                local unread = {}
                for _, path in ipairs(files_in(whole[command.name])) do
                   if is_read(command, path) then
