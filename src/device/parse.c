@@ -213,6 +213,14 @@ static ft_status read_division(reader *r, int *parts, int64_t *memory)
                      "card and their memory)");
 }
 
+/* Of a card that is given no budget: its context, the library's kernels and graphs need some of its
+ * memory, which no plan counts. */
+static int64_t budget_of_card(int64_t memory)
+{
+    const int64_t most = 1000000000, spare = memory / 16;
+    return memory - (spare < most ? spare : most);
+}
+
 static ft_status parse_cards(reader *r, const ft_driver *driver, ft_device *out, int *n)
 {
     bool named[FT_MAX_DEVICES];
@@ -233,7 +241,7 @@ static ft_status parse_cards(reader *r, const ft_driver *driver, ft_device *out,
                            "device list \"%s\": %d times %.2f GB on card %d, which has %.2f GB",
                            r->shown, parts, (double)memory / 1e9, card,
                            (double)device.memory_bytes / 1e9);
-        device.memory_bytes = memory ? memory : device.memory_bytes / parts;
+        device.memory_bytes = memory ? memory : budget_of_card(device.memory_bytes);
         for (int i = 0; i < parts; i++) {
             device.index = *n;
             snprintf(device.name, sizeof device.name, parts > 1 ? "%.14s:%d.%d" : "%.14s:%d",
