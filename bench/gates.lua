@@ -29,7 +29,7 @@ return {
       { "adafactor", least = 0.9, against = "the triad's bandwidth" },
       { "sgd", least = 0.9, against = "the triad's bandwidth" },
    } },
-   { "several", "PROGRAM bench/several.lua 5", gates = {
+   { "several", "PROGRAM bench/several.lua", gates = {
       { "several-processes", least = 0.97, against = "one process of two devices" },
    } },
    { "link", "PROGRAM bench/link.lua", gates = {
