@@ -12,7 +12,6 @@ thread_local emu_index threadIdx, blockIdx, blockDim, gridDim;
 namespace {
 
 enum { MAX_THREADS = 1024, WARP = 32, STACK = 64 << 10, SHARED = 256 << 10 };
-enum state { READY, DONE, AT_BLOCK, AT_WARP };
 
 /* Saves the registers that a call must keep, and goes on where `to` was saved. */
 extern "C" void emu_switch(void **from, void *to);
@@ -65,22 +64,25 @@ struct fiber {
     void *at; /* saved stack pointer */
     char *stack;
     void *shadow; /* as the sanitizer knows it */
-    int thread;   /* that it runs */
 };
 
-/* One block, on one host thread. */
+/* One block, on one host thread. Threads whose turn comes are in a queue; one that waits or ends
+ * switches to the first of them by itself. */
 struct block {
     void (*kernel)(const void *args);
     const void *args;
     int n, done;
-    state states[MAX_THREADS];
     fiber *of[MAX_THREADS]; /* of a thread that has begun */
     size_t cursor[MAX_THREADS];
     int order[MAX_THREADS];
-    double lanes[MAX_THREADS];
+    int of_warps[MAX_THREADS]; /* the same order, a warp after the other */
+    int at_warp[MAX_THREADS / WARP], at_block; /* how many wait */
+    int queue[MAX_THREADS], first, queued;
+    double lanes[2][MAX_THREADS];
+    unsigned char turn[MAX_THREADS]; /* of the two, that the thread shows a number in next */
     emu_words words[MAX_THREADS];
     int running;
-    void *scheduler, *scheduler_shadow;
+    void *caller, *caller_shadow;
     fiber fibers[MAX_THREADS], *idle[MAX_THREADS];
     int n_fibers, n_idle;
     char *shared;
@@ -89,23 +91,7 @@ struct block {
 
 thread_local block *current;
 
-void yield(fiber *f)
-{
-    follow(current->scheduler_shadow);
-    emu_switch(&f->at, current->scheduler);
-}
-
-/* A fiber runs threads, one after the other. */
-void fiber_main()
-{
-    for (;;) {
-        block *b = current;
-        fiber *f = b->of[b->running];
-        b->kernel(b->args);
-        b->states[b->running] = DONE;
-        yield(f);
-    }
-}
+void fiber_main();
 
 fiber *take_fiber(block *b)
 {
@@ -123,40 +109,64 @@ fiber *take_fiber(block *b)
     return f;
 }
 
-/* Runs thread t until it waits or ends. */
-void run_thread(block *b, int t)
+void queue_up(block *b, const int *threads, int n)
 {
-    if (!b->of[t]) b->of[t] = take_fiber(b);
+    int at = (b->first + b->queued) % b->n;
+    for (int i = 0; i < n; i++) {
+        b->queue[at] = threads[i];
+        if (++at == b->n) at = 0;
+    }
+    b->queued += n;
+}
+
+/* Chooses the thread whose turn it is; false if all wait or have ended. */
+bool choose(block *b)
+{
+    if (b->queued == 0) return false;
+    int t = b->queue[b->first];
+    if (++b->first == b->n) b->first = 0;
+    b->queued--;
     b->running = t;
     threadIdx = {(unsigned)t, 0, 0};
-    b->scheduler_shadow = this_shadow();
-    follow(b->of[t]->shadow);
-    emu_switch(&b->scheduler, b->of[t]->at);
-    if (b->states[t] == DONE) {
-        b->idle[b->n_idle++] = b->of[t];
+    return true;
+}
+
+/* Goes on with the thread that was chosen; returns when this fiber's turn comes again. */
+void go_on(block *b, fiber *self)
+{
+    fiber *next = b->of[b->running];
+    if (!next) next = b->of[b->running] = take_fiber(b);
+    if (next == self) return;
+    follow(next->shadow);
+    emu_switch(&self->at, next->at);
+}
+
+/* Goes back to who runs the block. */
+void leave(block *b, fiber *self)
+{
+    follow(b->caller_shadow);
+    emu_switch(&self->at, b->caller);
+}
+
+/* A fiber runs threads, one after the other, and lies idle while others are in the midst of one. */
+void fiber_main()
+{
+    fiber *self = current->of[current->running];
+    for (;;) {
+        block *b = current;
+        b->kernel(b->args);
         b->done++;
+        bool more = choose(b);
+        if (more && !b->of[b->running]) {
+            b->of[b->running] = self;
+            continue;
+        }
+        b->idle[b->n_idle++] = self;
+        if (more)
+            go_on(b, self);
+        else
+            leave(b, self);
     }
-}
-
-bool all_at(const block *b, int from, int end, state where)
-{
-    for (int t = from; t < end; t++)
-        if (b->states[t] != where) return false;
-    return true;
-}
-
-/* Lets go those who wait for each other and are all there; false if nobody is. */
-bool release(block *b)
-{
-    bool any = false;
-    for (int w = 0; w < b->n; w += WARP) {
-        if (!all_at(b, w, w + WARP, AT_WARP)) continue;
-        for (int t = w; t < w + WARP; t++) b->states[t] = READY;
-        any = true;
-    }
-    if (any || !all_at(b, 0, b->n, AT_BLOCK)) return any;
-    for (int t = 0; t < b->n; t++) b->states[t] = READY;
-    return true;
 }
 
 void shuffle(int *order, int n, uint32_t *seed)
@@ -170,20 +180,32 @@ void shuffle(int *order, int n, uint32_t *seed)
     }
 }
 
+/* The order of a block's threads, and that of each warp's within it. */
+void draw_order(block *b, uint32_t *seed)
+{
+    int filled[MAX_THREADS / WARP] = {0};
+    shuffle(b->order, b->n, seed);
+    for (int i = 0; i < b->n; i++) {
+        int w = b->order[i] / WARP;
+        b->of_warps[w * WARP + filled[w]++] = b->order[i];
+    }
+}
+
 bool run_block(block *b, uint32_t *seed)
 {
     memset(b->shared, 0xff, b->used); /* NaN */
-    shuffle(b->order, b->n, seed);
-    for (int t = 0; t < b->n; t++) {
-        b->states[t] = READY;
-        b->of[t] = NULL;
-        b->cursor[t] = 0;
-    }
-    b->done = 0;
-    do
-        for (int i = 0; i < b->n; i++)
-            if (b->states[b->order[i]] == READY) run_thread(b, b->order[i]);
-    while (b->done < b->n && release(b));
+    if (*seed) draw_order(b, seed);
+    memset(b->of, 0, sizeof *b->of * (size_t)b->n);
+    memset(b->cursor, 0, sizeof *b->cursor * (size_t)b->n);
+    memset(b->at_warp, 0, sizeof b->at_warp);
+    memset(b->turn, 0, sizeof b->turn);
+    b->done = b->at_block = b->first = b->queued = 0;
+    queue_up(b, b->order, b->n);
+    choose(b);
+    fiber *first = b->of[b->running] = take_fiber(b);
+    b->caller_shadow = this_shadow();
+    follow(first->shadow);
+    emu_switch(&b->caller, first->at);
     return b->done == b->n;
 }
 
@@ -235,23 +257,33 @@ void *emu_shared(size_t bytes)
     return b->shared + at;
 }
 
+/* Who comes last lets all go that wait there. */
 void emu_barrier(bool of_warp)
 {
     block *b = current;
-    int self = b->running;
-    b->states[self] = of_warp ? AT_WARP : AT_BLOCK;
-    yield(b->of[self]);
+    int self = b->running, w = self / WARP;
+    if (of_warp && ++b->at_warp[w] == WARP) {
+        b->at_warp[w] = 0;
+        queue_up(b, b->of_warps + w * WARP, WARP);
+    } else if (!of_warp && ++b->at_block == b->n) {
+        b->at_block = 0;
+        queue_up(b, b->order, b->n);
+    }
+    if (choose(b))
+        go_on(b, b->of[self]);
+    else
+        leave(b, b->of[self]);
 }
 
+/* The next number lies apart, so that nobody overwrites what others have still to read. */
 double emu_from_lane(double x, int lane)
 {
     block *b = current;
-    int self = b->running;
-    b->lanes[self] = x;
+    int self = b->running, turn = b->turn[self];
+    b->turn[self] = !turn;
+    b->lanes[turn][self] = x;
     emu_barrier(true);
-    double y = b->lanes[self / WARP * WARP + lane];
-    emu_barrier(true); /* before anyone overwrites */
-    return y;
+    return b->lanes[turn][self / WARP * WARP + lane];
 }
 
 const emu_words *emu_show(const uint32_t *mine, int n)
@@ -274,6 +306,8 @@ extern "C" int emu_run_grid(void (*kernel)(const void *), const void *args, cons
     current = b;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {(unsigned)threads, 1, 1};
+    uint32_t in_order = 0;
+    draw_order(b, &in_order);
     bool whole = true, backwards = seed >> 3 & 1;
     uint64_t n = (uint64_t)grid[0] * grid[1] * grid[2];
     for (uint64_t k = 0; k < n && whole; k++) {

@@ -40,14 +40,14 @@ static struct cu_function_s functions[] = {
 
 struct cu_event_s {
     cu_context context;
+    pthread_cond_t over;    /* a record has passed */
     long submitted, passed; /* records */
     bool of_stream;         /* the newest is of one that was made */
     int64_t ns;
 };
 
-/* One lock for queues and events. */
+/* One lock for queues and events; who waits is woken by what it waits for alone. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct cu_context_s contexts[EMULATED_CARDS];
 static atomic_int failed; /* an answer that stays; 0: none */
 
@@ -261,6 +261,7 @@ static void pass(cu_event event, long number)
     if (number <= event->passed) return;
     event->passed = number;
     event->ns = ft_now_ns();
+    pthread_cond_broadcast(&event->over);
 }
 
 /* A pause now and then, so that streams come in other orders. */
@@ -291,32 +292,40 @@ static void *stream_thread(void *arg)
     uint32_t seed = atomic_load(&emulated.seed);
     for (;;) {
         pthread_mutex_lock(&lock);
-        while (s->done == s->submitted) pthread_cond_wait(&changed, &lock);
+        while (s->done == s->submitted) pthread_cond_wait(&s->given, &lock);
         const item *w = &s->queue[s->done % QUEUE];
         while (w->kind == DO_WAIT && w->event->passed < w->number)
-            pthread_cond_wait(&changed, &lock);
+            pthread_cond_wait(&w->event->over, &lock);
         pthread_mutex_unlock(&lock);
         execute(w, &seed);
         bool end = w->kind == DO_END;
         pthread_mutex_lock(&lock);
         if (w->kind == DO_RECORD) pass(w->event, w->number);
         s->done++;
-        pthread_cond_broadcast(&changed);
+        if (s->awaited) pthread_cond_broadcast(&s->gone);
         pthread_mutex_unlock(&lock);
         if (end) return NULL;
     }
 }
 
+/* Until so many items are done; under the lock. */
+static void await(cu_stream s, long done)
+{
+    s->awaited++;
+    while (s->done < done) pthread_cond_wait(&s->gone, &lock);
+    s->awaited--;
+}
+
 void emu_put(cu_stream s, const item *w)
 {
     pthread_mutex_lock(&lock);
-    while (s->submitted - s->done == QUEUE) pthread_cond_wait(&changed, &lock);
+    await(s, s->submitted - QUEUE + 1);
     item *at = &s->queue[s->submitted % QUEUE];
     *at = *w;
     if (w->kind == DO_RECORD) at->number = ++w->event->submitted;
     if (w->kind == DO_WAIT) at->number = w->event->submitted;
     s->submitted++;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&s->given);
     pthread_mutex_unlock(&lock);
 }
 
@@ -341,6 +350,8 @@ static int begin_stream(cu_stream *out)
     cu_stream s = calloc(1, sizeof *s);
     if (!s) return CU_OUT_OF_MEMORY;
     s->context = current;
+    pthread_cond_init(&s->given, NULL);
+    pthread_cond_init(&s->gone, NULL);
     if (pthread_create(&s->thread, NULL, stream_thread, s)) abort();
     atomic_fetch_add(&emulated.open, 1);
     *out = s;
@@ -358,6 +369,8 @@ static int stream_destroy(cu_stream s)
 {
     submit(s, &(item){.kind = DO_END});
     pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->given);
+    pthread_cond_destroy(&s->gone);
     free(s);
     atomic_fetch_sub(&emulated.open, 1);
     return 0;
@@ -401,7 +414,7 @@ static int stream_finish(cu_stream s)
     if (s) atomic_fetch_add(&emulated.host_waits, 1);
     if (!s) s = default_stream;
     pthread_mutex_lock(&lock);
-    while (s->done < s->submitted) pthread_cond_wait(&changed, &lock);
+    await(s, s->submitted);
     pthread_mutex_unlock(&lock);
     return answer ? answer : atomic_load(&failed);
 }
@@ -470,12 +483,14 @@ static int event_create(cu_event *out, unsigned flags)
     *out = calloc(1, sizeof **out);
     if (!*out) return CU_OUT_OF_MEMORY;
     (*out)->context = current;
+    pthread_cond_init(&(*out)->over, NULL);
     atomic_fetch_add(&emulated.open, 1);
     return 0;
 }
 
 static int event_destroy(cu_event event)
 {
+    pthread_cond_destroy(&event->over);
     free(event);
     atomic_fetch_sub(&emulated.open, 1);
     return 0;
@@ -518,7 +533,7 @@ static int event_finish(cu_event event)
     if (event->of_stream) atomic_fetch_add(&emulated.host_waits, 1);
     pthread_mutex_lock(&lock);
     long number = event->submitted;
-    while (event->passed < number) pthread_cond_wait(&changed, &lock);
+    while (event->passed < number) pthread_cond_wait(&event->over, &lock);
     pthread_mutex_unlock(&lock);
     return answer ? answer : atomic_load(&failed);
 }

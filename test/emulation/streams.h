@@ -38,6 +38,9 @@ struct cu_stream_s {
     cu_context context;
     pthread_t thread;
     long submitted, done;
+    pthread_cond_t given,
+        gone;         /* for its thread; for those that wait until it has done something */
+    int awaited;      /* how many of those there are */
     cu_graph capture; /* what is given to it becomes nodes of this one; NULL: it is done */
     bool void_capture;
     item queue[QUEUE];
