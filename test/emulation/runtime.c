@@ -319,7 +319,7 @@ static void await(cu_stream s, long done)
 void emu_put(cu_stream s, const item *w)
 {
     pthread_mutex_lock(&lock);
-    await(s, s->submitted - QUEUE + 1);
+    while (s->submitted - s->done == QUEUE) await(s, s->done + 1);
     item *at = &s->queue[s->submitted % QUEUE];
     *at = *w;
     if (w->kind == DO_RECORD) at->number = ++w->event->submitted;
