@@ -349,9 +349,8 @@ static int begin_stream(cu_stream *out)
 {
     cu_stream s = calloc(1, sizeof *s);
     if (!s) return CU_OUT_OF_MEMORY;
-    s->context = current;
-    pthread_cond_init(&s->given, NULL);
-    pthread_cond_init(&s->gone, NULL);
+    *s = (struct cu_stream_s){
+        .context = current, .given = PTHREAD_COND_INITIALIZER, .gone = PTHREAD_COND_INITIALIZER};
     if (pthread_create(&s->thread, NULL, stream_thread, s)) abort();
     atomic_fetch_add(&emulated.open, 1);
     *out = s;
@@ -369,8 +368,6 @@ static int stream_destroy(cu_stream s)
 {
     submit(s, &(item){.kind = DO_END});
     pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->given);
-    pthread_cond_destroy(&s->gone);
     free(s);
     atomic_fetch_sub(&emulated.open, 1);
     return 0;
@@ -482,15 +479,13 @@ static int event_create(cu_event *out, unsigned flags)
     if (!current) return NO_CONTEXT;
     *out = calloc(1, sizeof **out);
     if (!*out) return CU_OUT_OF_MEMORY;
-    (*out)->context = current;
-    pthread_cond_init(&(*out)->over, NULL);
+    **out = (struct cu_event_s){.context = current, .over = PTHREAD_COND_INITIALIZER};
     atomic_fetch_add(&emulated.open, 1);
     return 0;
 }
 
 static int event_destroy(cu_event event)
 {
-    pthread_cond_destroy(&event->over);
     free(event);
     atomic_fetch_sub(&emulated.open, 1);
     return 0;
