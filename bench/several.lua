@@ -62,19 +62,19 @@ end
 
 --- Two processes and one, which are there all the time: legs in turn, so that a machine whose own
 -- speed changes from minute to minute changes both of a pair.
-local function compare(pairs_of_legs, size)
+local function compare(n, size)
    local ratios, speeds = {}, {}
    files.in_directory(function(directory)
       local pipes, paths = {}, { one = directory .. "/one", two = directory .. "/two" }
       for name, devices in pairs { one = "cpu:2", two = "hosts:2xcpu:1" } do
          pipes[name] = io.popen(command(name == "one" and 1 or 2, devices, size, STEPS, paths[name],
-            pairs_of_legs) .. " 2>&1")
+            n + 1) .. " 2>&1")
       end
       local function seconds(name, leg)
          core.sys.write_file(paths[name] .. "." .. leg, "")
          return tonumber(await(paths[name] .. "." .. leg .. ".done"):match("step ([%d.]+)"))
       end
-      for leg = 1, pairs_of_legs do
+      for leg = 1, n + 1 do
          local first, second = "one", "two"
          if leg % 2 == 0 then first, second = second, first end
          local took = { [first] = seconds(first, leg) }

@@ -221,6 +221,23 @@ FT_KERNEL(attention_delta)
     if (ft_lane() == 0) a.delta[number] = (float)sum;
 }
 
+/* A block's queries or keys, of n in a head, and the rows of that head. */
+struct block_of_head {
+    int64_t number, first;
+    head x;
+    rows q, k, v, dy;
+};
+
+FT_INLINE block_of_head block_of(const ft_attention_args &a, const float *dy, int64_t n)
+{
+    unsigned blocks = (unsigned)((n + BLOCK - 1) / BLOCK);
+    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
+    head x = head_of(a, number);
+    block_of_head y = {number, first, x, queries_of(a, x), keys_of(a, x), values_of(a, x),
+                       outputs_of(a, x, dy)};
+    return y;
+}
+
 /* A lane's part of the mean of dp under a query's probabilities, of its keys so far. Sums are of
  * what is above `base`, which is dp of the likeliest of them: where one key has nearly all of the
  * probability, what the others make is below the rounding of a plain sum. */
@@ -243,28 +260,24 @@ FT_ROOMY_KERNEL(attention_mean)
 {
     ROOM(room);
     const ft_attention_args &of = a.of;
-    unsigned blocks = (unsigned)((of.Tq + BLOCK - 1) / BLOCK);
-    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
-    head x = head_of(of, number);
-    const rows q = queries_of(of, x), k = keys_of(of, x), v = values_of(of, x);
-    const rows dy = outputs_of(of, x, a.dy);
-    int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(of, x, first, BLOCK);
+    const block_of_head at = block_of(of, a.dy, of.Tq);
+    int64_t i0 = at.first + ft_warp() * MINE, end = end_of_keys(of, at.x, at.first, BLOCK);
     float lse[MINE];
     mean means[MINE];
     for (int m = 0; m < MINE; m++) {
-        lse[m] = i0 + m < of.Tq ? of.lse[number * of.Tq + i0 + m] : INFINITY;
+        lse[m] = i0 + m < of.Tq ? of.lse[at.number * of.Tq + i0 + m] : INFINITY;
         means[m] = {0, 0, 0, 0};
     }
     for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
         float dots[MINE], of_values[MINE];
         int64_t j = j0 + ft_lane();
-        multiply(dots, q, first, k, j0, room);
-        multiply(of_values, dy, first, v, j0, room);
+        multiply(dots, at.q, at.first, at.k, j0, room);
+        multiply(of_values, at.dy, at.first, at.v, j0, room);
 FT_UNROLL
         for (int m = 0; m < MINE; m++)
-            if (sees(of, x, i0 + m, j))
-                take_mean(&means[m], expf(score(of, x, i0 + m, j, dots[m]) - lse[m]),
-                          keep(of, x, i0 + m, j) * of_values[m]);
+            if (sees(of, at.x, i0 + m, j))
+                take_mean(&means[m], expf(score(of, at.x, i0 + m, j, dots[m]) - lse[m]),
+                          keep(of, at.x, i0 + m, j) * of_values[m]);
     }
 FT_UNROLL
     for (int m = 0; m < MINE; m++) {
@@ -272,7 +285,7 @@ FT_UNROLL
         double sum = ft_warp_sum((double)means[m].total * (double)means[m].base +
                                  (double)means[m].above);
         double whole = total > 0 ? sum / total : 0;
-        float *to = a.delta + number * of.Tq + i0 + m;
+        float *to = a.delta + at.number * of.Tq + i0 + m;
         if (i0 + m >= of.Tq || ft_lane() != 0) continue;
         to[0] = (float)whole;
         to[of.B * of.H * of.Tq] = (float)(whole - (double)to[0]);
@@ -328,35 +341,32 @@ FT_ROOMY_KERNEL(attention_queries)
     ROOM(room);
     FT_SHARED(float, grads, WARPS *FT_WARP *MINE);
     const ft_attention_args &of = a.of;
-    unsigned blocks = (unsigned)((of.Tq + BLOCK - 1) / BLOCK);
-    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
-    head x = head_of(of, number);
-    const rows q = queries_of(of, x), k = keys_of(of, x), v = values_of(of, x);
-    const rows dy = outputs_of(of, x, a.dy);
+    const block_of_head at = block_of(of, a.dy, of.Tq);
     int64_t width = of.Tk + BLOCK - 1;
     float *line = a.lines ? a.lines + blockIdx.x * width : (float *)0;
     float *mine = grads + ft_warp() * FT_WARP * MINE;
-    int64_t i0 = first + ft_warp() * MINE, end = end_of_keys(of, x, first, BLOCK);
+    int64_t i0 = at.first + ft_warp() * MINE, end = end_of_keys(of, at.x, at.first, BLOCK);
     share sums[MINE] = {{0}};
     known_query known[MINE];
     for (int64_t t = threadIdx.x; line && t < width; t += blockDim.x) line[t] = 0.0f;
-    for (int m = 0; m < MINE; m++) known[m] = known_of(of, a.delta, number, i0 + m);
+    for (int m = 0; m < MINE; m++) known[m] = known_of(of, a.delta, at.number, i0 + m);
     for (int64_t j0 = 0; j0 < end; j0 += FT_WARP) {
         float dots[MINE], of_values[MINE];
         int64_t j = j0 + ft_lane();
-        multiply(dots, q, first, k, j0, room);
-        multiply(of_values, dy, first, v, j0, room);
+        multiply(dots, at.q, at.first, at.k, j0, room);
+        multiply(of_values, at.dy, at.first, at.v, j0, room);
 FT_UNROLL
         for (int m = 0; m < MINE; m++)
             mine[ft_lane() * MINE + m] =
-                grad_of(of, x, known[m], i0 + m, j, dots[m], of_values[m]).ds;
-        add_rows(sums, mine, k, j0, end - j0, room);
-        if (line) add_to_line(line, grads, first, j0, of.Tq, of.Tk);
+                grad_of(of, at.x, known[m], i0 + m, j, dots[m], of_values[m]).ds;
+        add_rows(sums, mine, at.k, j0, end - j0, room);
+        if (line) add_to_line(line, grads, at.first, j0, of.Tq, of.Tk);
     }
 FT_UNROLL
     for (int m = 0; m < MINE; m++)
         if (i0 + m < of.Tq)
-            put_row(a.dq + (x.b * of.Tq + i0 + m) * of.step + x.h * of.D, sums[m], of.scale, of.D);
+            put_row(a.dq + (at.x.b * of.Tq + i0 + m) * of.step + at.x.h * of.D, sums[m], of.scale,
+                    of.D);
 }
 
 FT_ROOMY_KERNEL(attention_keys)
@@ -365,35 +375,31 @@ FT_ROOMY_KERNEL(attention_keys)
     FT_SHARED(float, kept, WARPS *FT_WARP *MINE);
     FT_SHARED(float, grads, WARPS *FT_WARP *MINE);
     const ft_attention_args &of = a.of;
-    unsigned blocks = (unsigned)((of.Tk + BLOCK - 1) / BLOCK);
-    int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
-    head x = head_of(of, number);
-    const rows q = queries_of(of, x), k = keys_of(of, x), v = values_of(of, x);
-    const rows dy = outputs_of(of, x, a.dy);
+    const block_of_head at = block_of(of, a.dy, of.Tk);
     float *p = kept + ft_warp() * FT_WARP * MINE, *ds = grads + ft_warp() * FT_WARP * MINE;
-    int64_t j0 = first + ft_warp() * MINE;
+    int64_t j0 = at.first + ft_warp() * MINE;
     share dk[MINE] = {{0}}, dv[MINE] = {{0}};
-    for (int64_t i0 = of.causal ? first / FT_WARP * FT_WARP : 0; i0 < of.Tq; i0 += FT_WARP) {
+    for (int64_t i0 = of.causal ? at.first / FT_WARP * FT_WARP : 0; i0 < of.Tq; i0 += FT_WARP) {
         float dots[MINE], of_values[MINE];
         int64_t i = i0 + ft_lane();
-        known_query known = known_of(of, a.delta, number, i);
-        multiply(dots, k, first, q, i0, room);
-        multiply(of_values, v, first, dy, i0, room);
+        known_query known = known_of(of, a.delta, at.number, i);
+        multiply(dots, at.k, at.first, at.q, i0, room);
+        multiply(of_values, at.v, at.first, at.dy, i0, room);
 FT_UNROLL
         for (int m = 0; m < MINE; m++) {
-            score_grad grad = grad_of(of, x, known, i, j0 + m, dots[m], of_values[m]);
+            score_grad grad = grad_of(of, at.x, known, i, j0 + m, dots[m], of_values[m]);
             p[ft_lane() * MINE + m] = grad.p;
             ds[ft_lane() * MINE + m] = grad.ds;
         }
-        add_rows(dv, p, dy, i0, of.Tq - i0, room);
-        add_rows(dk, ds, q, i0, of.Tq - i0, room);
+        add_rows(dv, p, at.dy, i0, of.Tq - i0, room);
+        add_rows(dk, ds, at.q, i0, of.Tq - i0, room);
     }
 FT_UNROLL
     for (int m = 0; m < MINE; m++) {
-        int64_t at = (x.b * of.Tk + j0 + m) * of.step + x.h * of.D;
+        int64_t to = (at.x.b * of.Tk + j0 + m) * of.step + at.x.h * of.D;
         if (j0 + m >= of.Tk) continue;
-        put_row(a.dk + at, dk[m], of.scale, of.D);
-        put_row(a.dv + at, dv[m], 1.0f, of.D);
+        put_row(a.dk + to, dk[m], of.scale, of.D);
+        put_row(a.dv + to, dv[m], 1.0f, of.D);
     }
 }
 

@@ -39,19 +39,21 @@ static ft_status check_width(const ft_attention *a, ft_error *err)
 typedef struct way {
     ft_cuda_kernel forward, queries, keys;
     int64_t rows, grad_rows;
+    bool exact; /* operands are not rounded */
 } way;
 
 #define ON_CORES(kind, sharers)                                                                    \
     {                                                                                              \
         FT_CUDA_attention_##kind, FT_CUDA_attention_queries_##kind, FT_CUDA_attention_keys_##kind, \
-            FT_CUDA_WIDE, FT_CUDA_WIDE / (sharers)                                                 \
+            FT_CUDA_WIDE, FT_CUDA_WIDE / (sharers), false                                          \
     }
 
 /* Tensor cores, where the call asks for them and the card has them for such numbers. */
 static way way_of(const ft_call *call, const ft_attention *a)
 {
-    static const way ordinary = {FT_CUDA_attention, FT_CUDA_attention_queries,
-                                 FT_CUDA_attention_keys, FT_CUDA_TOGETHER, FT_CUDA_TOGETHER};
+    static const way ordinary = {FT_CUDA_attention,      FT_CUDA_attention_queries,
+                                 FT_CUDA_attention_keys, FT_CUDA_TOGETHER,
+                                 FT_CUDA_TOGETHER,       true};
     static const way cores[][2] = {
         [FT_ATTENTION_BF16] = {ON_CORES(bf16_64, 1), ON_CORES(bf16_128, 1)},
         [FT_ATTENTION_F16] = {ON_CORES(f16_64, 1)},
@@ -151,7 +153,7 @@ static int64_t attention_work(const ft_spec *in, const double *attrs)
 static ft_status make_delta(const ft_call *call, const ft_attention *a, const ft_attention_args *of,
                             float *delta, ft_error *err)
 {
-    if (way_of(call, a).queries == FT_CUDA_attention_queries) {
+    if (way_of(call, a).exact) {
         const ft_attention_mean_args args = {.of = *of, .dy = ft_in(call, 0), .delta = delta};
         return ft_cuda_launch(call->stream, FT_CUDA_attention_mean,
                               over(a, a->Tq, FT_CUDA_TOGETHER), &args, err);
