@@ -63,9 +63,9 @@ describe("CONTRIBUTING.md on adding", function()
          "typedef ft_argmax_args ft_argmin_args;\n", true)
       insert(copy, "kernels/rows.cu", "FT_KERNEL(argmax)",
          turned("kernels/rows.cu", "FT_KERNEL(argmax)", "(int32_t)at;\n}\n"))
-      insert(copy, "src/cuda/matrix_rows.c", "static ft_status argmax_launch(",
-         turned("src/cuda/matrix_rows.c", "static ft_status argmax_launch(", "&args, err);\n}\n"))
-      insert(copy, "src/cuda/matrix_rows.c", '    {"argmax", argmax_launch, NULL},\n',
+      insert(copy, "src/launch/matrix_rows.c", "static ft_status argmax_launch(",
+         turned("src/launch/matrix_rows.c", "static ft_status argmax_launch(", "&args, err);\n}\n"))
+      insert(copy, "src/launch/matrix_rows.c", '    {"argmax", argmax_launch, NULL},\n',
          '    {"argmin", argmin_launch, NULL},\n')
    end
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "cuda/internal.h"
+#include "launch/launch.h"
 
 #define FT_TEST_TAKE(bytes)  card_take(bytes)
 #define FT_TEST_GIVE(memory) card_give(memory)

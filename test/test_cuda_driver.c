@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "cuda/internal.h"
+#include "launch/launch.h"
 #include "emulation.h"
 
 const ft_driver *const ft_drivers[] = {&ft_cpu_driver, &emu_driver.driver, &emu_cards_driver.driver,

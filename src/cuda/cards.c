@@ -1,7 +1,7 @@
 /* cuda/cards.c - the cards of this machine, as devices. */
 #include <stdio.h>
 
-#include "cuda/internal.h"
+#include "cuda/given.h"
 
 static const ft_cuda_api *api_of(const ft_driver *driver, ft_error *err)
 {

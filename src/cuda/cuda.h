@@ -1,4 +1,4 @@
-/* cuda/cuda.h - devices that compute by CUDA, and their kernels for every row.
+/* cuda/cuda.h - devices that compute by CUDA.
  *
  * A driver of this kind is made from a table of CUDA's functions and an image of the kernels: that
  * of cards has those of the driver library, found when the program runs; tests have emulated ones.
@@ -74,10 +74,5 @@ ft_status ft_cuda_end_series(ft_device_stream *stream, ft_status status, ft_erro
     .passed_ns = ft_cuda_passed_ns, .await = ft_cuda_await, .finish = ft_cuda_finish,              \
     .copy = ft_cuda_copy, .launch = ft_cuda_run, .begin_series = ft_cuda_begin_series,             \
     .end_series = ft_cuda_end_series, .call = ft_driver_call
-
-/* The kernels of rows in f32; for the list of kernels of a program (ops/ops.h). */
-extern const ft_kernel_list ft_cuda_kernels;
-/* Sums, looks and optimizers; for the list of steps of a program (optim/optim.h). */
-extern const ft_step_kernels ft_cuda_steps;
 
 #endif

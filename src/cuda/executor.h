@@ -2,7 +2,7 @@
 #ifndef FT_CUDA_EXECUTOR_H
 #define FT_CUDA_EXECUTOR_H
 
-#include "cuda/internal.h"
+#include "cuda/given.h"
 #include "cuda/products.h"
 #include "cuda/series.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cuda/internal.h"
+#include "cuda/given.h"
 
 /* Of a list; of all lists that graphs were made of; how many of these. A stage of a large model has
  * some 1500 launches of 200 bytes. One launch alone is no graph. */

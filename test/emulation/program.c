@@ -1,6 +1,7 @@
 /* test/emulation/program.c - the lists of ftpipe_emu, in which "cpu" counts emulated cards: what
  * runs in that program runs on them. */
 #include "emulation.h"
+#include "launch/launch.h"
 
 const ft_driver *const ft_drivers[] = {&emu_cpu_driver.driver, &emu_driver.driver,
                                        &emu_cuda_driver.driver, NULL};

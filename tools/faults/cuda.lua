@@ -41,7 +41,7 @@ return {
       "a warp adds up what the other one has not made yet" },
    { "kernels/tiles.h", "for (int e = 0; e < 4; e++) c[e] += its.x[e];", "(void)c, (void)its;",
       "c/cuda_rows", "scores are made of half of a head's numbers" },
-   { "src/cuda/attention_rows.c", "ON_CORES(tf32_128, 2)", "ON_CORES(tf32_128, 1)", "c/cuda_rows",
+   { "src/launch/attention_rows.c", "ON_CORES(tf32_128, 2)", "ON_CORES(tf32_128, 1)", "c/cuda_rows",
       "blocks leave out half of the rows" },
    { "src/graph/bf16.c", "    mark_attention(g, FT_ATTENTION_TF32);\n", "", "c/graph",
       "attention stays f32 in tf32" },

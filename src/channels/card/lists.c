@@ -1,5 +1,6 @@
 /* channels/card/lists.c - the drivers and kernels of a program that has those of cards. */
 #include "channels/channels.h"
+#include "launch/launch.h"
 
 /* One for each file of kernels/, NULL at the end; made by CMake. */
 extern const void *const ft_cuda_images[];

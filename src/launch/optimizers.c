@@ -1,9 +1,9 @@
-/* cuda/optimizers.c - steps of optimizers, of several parameters in each launch, and predictions of
- * them (kernels/optimizers.cu). */
+/* launch/optimizers.c - steps of optimizers, of several parameters in each launch, and predictions
+ * of them (kernels/optimizers.cu). */
 #include <math.h>
 #include <string.h>
 
-#include "cuda/internal.h"
+#include "launch/launch.h"
 
 /* Parameters on their way into launches. */
 typedef struct group {

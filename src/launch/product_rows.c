@@ -1,5 +1,5 @@
-/* cuda/product_rows.c - rows that are matrix products. */
-#include "cuda/rows.h"
+/* launch/product_rows.c - rows that are matrix products. */
+#include "launch/rows.h"
 
 /* Numbers in 16 bits, to begin at 256 bytes. */
 static int64_t half_room(int64_t n)

@@ -1,8 +1,8 @@
-/* cuda/rows.h - the table of launchers: for every row how its kernels are given to a stream. */
-#ifndef FT_CUDA_ROWS_H
-#define FT_CUDA_ROWS_H
+/* launch/rows.h - the table of launchers: for every row how its kernels are given to a stream. */
+#ifndef FT_LAUNCH_ROWS_H
+#define FT_LAUNCH_ROWS_H
 
-#include "cuda/internal.h"
+#include "launch/launch.h"
 #include "ops/kernel.h"
 #include "ops/maps.h"
 

@@ -1,5 +1,5 @@
-/* cuda/rows.c - finds the launcher of a row. */
-#include "cuda/rows.h"
+/* launch/rows.c - finds the launcher of a row. */
+#include "launch/rows.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* cuda/steps.c - what a step does beside rows and optimizers: sums, looks at what tensors hold,
+/* launch/steps.c - what a step does beside rows and optimizers: sums, looks at what tensors hold,
  * gradients of older weights. */
-#include "cuda/internal.h"
+#include "launch/launch.h"
 
 /* -- sums and looks ---------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* cuda/matrix_rows.c - rows over the rows and columns of matrices. */
-#include "cuda/rows.h"
+/* launch/matrix_rows.c - rows over the rows and columns of matrices. */
+#include "launch/rows.h"
 
 /* -- sums over rows ---------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* cuda/element_rows.c - rows that look at every number by itself. */
-#include "cuda/rows.h"
+/* launch/element_rows.c - rows that look at every number by itself. */
+#include "launch/rows.h"
 
 static ft_status map(const ft_call *call, ft_cuda_map kind, float factor, ft_error *err)
 {

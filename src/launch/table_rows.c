@@ -1,5 +1,5 @@
-/* cuda/table_rows.c - rows that move rows: embeddings, slices, the cache of a decoder. */
-#include "cuda/rows.h"
+/* launch/table_rows.c - rows that move rows: embeddings, slices, the cache of a decoder. */
+#include "launch/rows.h"
 
 static ft_status embedding_launch(const ft_call *call, ft_error *err)
 {

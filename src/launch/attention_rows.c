@@ -1,5 +1,5 @@
-/* cuda/attention_rows.c - attention and its gradient. */
-#include "cuda/rows.h"
+/* launch/attention_rows.c - attention and its gradient. */
+#include "launch/rows.h"
 #include "ops/attention.h"
 
 enum { MASK = 3, TABLE = 4, POSITION = 5, GRAD_MASK = 6, GRAD_TABLE = 7, MAX_D = 256 };
