@@ -79,7 +79,7 @@ FT_INLINE void load_rows(float *room, const rows &x, int64_t first, int count, i
     for (int e = (int)threadIdx.x; e < count * CHUNK; e += (int)blockDim.x) {
         int64_t r = first + e / CHUNK, d = d0 + e % CHUNK;
         room[e / CHUNK * by_row + e % CHUNK * by_d] =
-            r < x.n && d < x.D ? x.at[r * x.step + d] : 0.0f;
+            r < x.n && d < x.D ? ft_read(x.of, x.first + r * x.step + d) : 0.0f;
     }
 }
 
@@ -135,11 +135,14 @@ FT_UNROLL
     }
 }
 
-FT_INLINE void put_row(float *row, const float *sums, float factor, int64_t D)
+/* The row whose first number is number `first` of y. */
+FT_INLINE void put_row(const ft_numbers &y, int64_t first, const float *sums, float factor,
+                       int64_t D)
 {
 FT_UNROLL
     for (int r = 0; r < SHARE; r++)
-        if (ft_lane() + FT_WARP * r < D) row[ft_lane() + FT_WARP * r] = factor * sums[r];
+        if (ft_lane() + FT_WARP * r < D)
+            ft_write(y, first + ft_lane() + FT_WARP * r, factor * sums[r]);
 }
 
 #define ROOM(name)                                                                                 \
@@ -200,7 +203,7 @@ FT_UNROLL
         bool any = total != 0;
         int64_t i = i0 + m;
         if (i >= a.Tq) continue;
-        put_row(a.y + ((x.b * a.Tq + i) * a.H + x.h) * a.D, sums[m],
+        put_row(a.y, ((x.b * a.Tq + i) * a.H + x.h) * a.D, sums[m],
                 any ? (float)(1.0 / total) : 0.0f, a.D);
         if (ft_lane() == 0)
             a.lse[number * a.Tq + i] = any ? (float)((double)of[m].most + log(total)) : 0.0f;
@@ -209,14 +212,14 @@ FT_UNROLL
 
 /* -- gradient ---------------------------------------------------------------------------------- */
 
-FT_KERNEL(attention_delta)
+FT_ROOMY_KERNEL(attention_delta)
 {
     int64_t number = ft_warp_row(), i = number % a.Tq, head = number / a.Tq;
     if (number >= a.B * a.H * a.Tq) return;
     int64_t at = ((head / a.H * a.Tq + i) * a.H + head % a.H) * a.D;
     double sum = 0;
     for (int64_t d = ft_lane(); d < a.D; d += FT_WARP)
-        sum += (double)a.dy[at + d] * (double)a.y[at + d];
+        sum += (double)ft_read(a.dy, at + d) * (double)ft_read(a.y, at + d);
     sum = ft_warp_sum(sum);
     if (ft_lane() == 0) a.delta[number] = (float)sum;
 }
@@ -228,7 +231,7 @@ struct block_of_head {
     rows q, k, v, dy;
 };
 
-FT_INLINE block_of_head block_of(const ft_attention_args &a, const float *dy, int64_t n)
+FT_INLINE block_of_head block_of(const ft_attention_args &a, const ft_numbers &dy, int64_t n)
 {
     unsigned blocks = (unsigned)((n + BLOCK - 1) / BLOCK);
     int64_t first = (int64_t)(blockIdx.x % blocks) * BLOCK, number = blockIdx.x / blocks;
@@ -365,8 +368,7 @@ FT_UNROLL
 FT_UNROLL
     for (int m = 0; m < MINE; m++)
         if (i0 + m < of.Tq)
-            put_row(a.dq + (at.x.b * of.Tq + i0 + m) * of.step + at.x.h * of.D, sums[m], of.scale,
-                    of.D);
+            put_row(a.dq, at.q.first + (i0 + m) * of.step, sums[m], of.scale, of.D);
 }
 
 FT_ROOMY_KERNEL(attention_keys)
@@ -396,10 +398,10 @@ FT_UNROLL
     }
 FT_UNROLL
     for (int m = 0; m < MINE; m++) {
-        int64_t to = (at.x.b * of.Tk + j0 + m) * of.step + at.x.h * of.D;
+        int64_t to = at.k.first + (j0 + m) * of.step;
         if (j0 + m >= of.Tk) continue;
-        put_row(a.dk + to, dk[m], of.scale, of.D);
-        put_row(a.dv + to, dv[m], 1.0f, of.D);
+        put_row(a.dk, to, dk[m], of.scale, of.D);
+        put_row(a.dv, to, dv[m], 1.0f, of.D);
     }
 }
 

@@ -2,12 +2,12 @@
 #ifndef FT_KERNELS_ATTENTION_H
 #define FT_KERNELS_ATTENTION_H
 
-#include "kernel.h"
+#include "numbers.h"
 
-/* One head of one sample. */
+/* One head of one sample; the number of its first element in q, in k and v. */
 struct head {
-    int64_t b, h, offset;
-    const float *q, *k, *v, *line;
+    int64_t b, h, offset, in_q, in_k;
+    const float *line;
     const int32_t *mask;
 };
 
@@ -17,40 +17,46 @@ FT_INLINE head head_of(const ft_attention_args &a, int64_t number)
     head x = {b,
               h,
               a.position ? a.position[0] : 0,
-              a.q + b * a.Tq * a.step + h * a.D,
-              a.k + b * a.Tk * a.step + h * a.D,
-              a.v + b * a.Tk * a.step + h * a.D,
+              b * a.Tq * a.step + h * a.D,
+              b * a.Tk * a.step + h * a.D,
               a.line ? a.line + h * (a.Tq + a.Tk - 1) + a.Tq - 1 : (const float *)0,
               a.mask ? a.mask + b * a.Tk : (const int32_t *)0};
     return x;
 }
 
-/* Rows of D numbers of one head: n of them, one every `step`. */
+/* Rows of D numbers of one head: n of them, one every `step`, from number `first` on. */
 struct rows {
-    const float *at;
-    int64_t n, step, D;
+    ft_numbers of;
+    int64_t first, n, step, D;
 };
 
 FT_INLINE rows queries_of(const ft_attention_args &a, const head &x)
 {
-    rows y = {x.q, a.Tq, a.step, a.D};
+    rows y = {a.q, x.in_q, a.Tq, a.step, a.D};
     return y;
 }
 FT_INLINE rows keys_of(const ft_attention_args &a, const head &x)
 {
-    rows y = {x.k, a.Tk, a.step, a.D};
+    rows y = {a.k, x.in_k, a.Tk, a.step, a.D};
     return y;
 }
 FT_INLINE rows values_of(const ft_attention_args &a, const head &x)
 {
-    rows y = {x.v, a.Tk, a.step, a.D};
+    rows y = {a.v, x.in_k, a.Tk, a.step, a.D};
     return y;
 }
 /* Of y, or its gradient. */
-FT_INLINE rows outputs_of(const ft_attention_args &a, const head &x, const float *y)
+FT_INLINE rows outputs_of(const ft_attention_args &a, const head &x, const ft_numbers &y)
 {
-    rows z = {y + (x.b * a.Tq * a.H + x.h) * a.D, a.Tq, a.H * a.D, a.D};
+    rows z = {y, (x.b * a.Tq * a.H + x.h) * a.D, a.Tq, a.H * a.D, a.D};
     return z;
+}
+
+/* The same rows of another tensor. */
+FT_INLINE rows rows_in(const ft_numbers &of, const rows &like)
+{
+    rows y = {of, like.first, like.n, like.step, like.D};
+    return y;
 }
 
 /* The keys that some of `count` queries from the first on see are before this one. */

@@ -96,7 +96,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
     const part at = part_of<BLOCK, D>(a.Tq);
     head x = head_of(a, at.number);
     meeting m = meeting_of(x, line, bars);
-    passing_rows k = pass<D>(keys_of(a, x), 0), v = pass<D>(values_of(a, x), 0);
+    auto k = pass<kind, D>(keys_of(a, x), 0), v = pass<kind, D>(values_of(a, x), 0);
     int end = (int)end_of_keys(a, x, at.first, BLOCK), own_end = end_of_own(a, x, at);
     own_rows<kind, D> q;
     moving_rows<kind, KEYS, D> moving;
@@ -124,28 +124,39 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
         totals[half] = sum_of_four(of.total[half]);
         factors[half] = totals[half] != 0 ? 1.0f / totals[half] : 0.0f;
     }
-    float *to = a.y + (x.b * a.Tq * a.H + x.h) * a.D;
-    put_rows(to, outputs_of(a, x, a.y), at.own, y, factors);
+    put_rows<kind>(outputs_of(a, x, a.y), at.own, y, factors);
     put_lse(a, at, of, totals);
 }
 
 FT_PAIRED_KERNEL(attention_bf16_64)
 {
-    attend<ft_bf16, 64>(a);
+    attend<rounded<ft_bf16>, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_bf16_128)
 {
-    attend<ft_bf16, 128>(a);
+    attend<rounded<ft_bf16>, 128>(a);
 }
 FT_PAIRED_KERNEL(attention_f16_64)
 {
-    attend<ft_f16, 64>(a);
+    attend<rounded<ft_f16>, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_tf32_64)
 {
-    attend<ft_tf32, 64>(a);
+    attend<rounded<ft_tf32>, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_tf32_128)
 {
-    attend<ft_tf32, 128>(a);
+    attend<rounded<ft_tf32>, 128>(a);
+}
+FT_PAIRED_KERNEL(attention_kept_bf16_64)
+{
+    attend<kept<ft_bf16>, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_kept_bf16_128)
+{
+    attend<kept<ft_bf16>, 128>(a);
+}
+FT_PAIRED_KERNEL(attention_kept_f16_64)
+{
+    attend<kept<ft_f16>, 64>(a);
 }

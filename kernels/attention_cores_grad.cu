@@ -93,7 +93,7 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
     const part at = part_of<ROWS, PART>(of.Tq);
     head x = head_of(of, at.number);
     meeting m = meeting_of(x, biases, bars);
-    passing_rows k = pass<D>(keys_of(of, x), 0), v = pass<D>(values_of(of, x), 0);
+    auto k = pass<kind, D>(keys_of(of, x), 0), v = pass<kind, D>(values_of(of, x), 0);
     int end = (int)end_of_keys(of, x, at.first, ROWS), own_end = end_of_own(of, x, at);
     const joint<SHARERS, KEYS / 8> by = joint_of<SHARERS, KEYS / 8>();
     own_rows<kind, PART> q, dy;
@@ -132,29 +132,41 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
         FT_BLOCK_BARRIER();
     }
     const float factors[2] = {of.scale, of.scale};
-    put_rows(a.dq + (like.at - of.q), like, at.own, dq, factors);
+    put_rows<kind>(rows_in(a.dq, like), at.own, dq, factors);
     if (line.at) end_line(&line, of.Tk);
 }
 
 FT_ROOMY_KERNEL(attention_queries_bf16_64)
 {
-    grade_queries<ft_bf16, 64, 64>(a);
+    grade_queries<rounded<ft_bf16>, 64, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_queries_bf16_128)
 {
-    grade_queries<ft_bf16, 128, 128>(a);
+    grade_queries<rounded<ft_bf16>, 128, 128>(a);
 }
 FT_ROOMY_KERNEL(attention_queries_f16_64)
 {
-    grade_queries<ft_f16, 64, 64>(a);
+    grade_queries<rounded<ft_f16>, 64, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_queries_tf32_64)
 {
-    grade_queries<ft_tf32, 64, 64>(a);
+    grade_queries<rounded<ft_tf32>, 64, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_queries_tf32_128)
 {
-    grade_queries<ft_tf32, 128, 64>(a);
+    grade_queries<rounded<ft_tf32>, 128, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_queries_kept_bf16_64)
+{
+    grade_queries<kept<ft_bf16>, 64, 64>(a);
+}
+FT_ROOMY_KERNEL(attention_queries_kept_bf16_128)
+{
+    grade_queries<kept<ft_bf16>, 128, 128>(a);
+}
+FT_ROOMY_KERNEL(attention_queries_kept_f16_64)
+{
+    grade_queries<kept<ft_f16>, 64, 64>(a);
 }
 
 /* -- keys -------------------------------------------------------------------------------------- */
@@ -188,7 +200,7 @@ FT_INLINE void hold(tile_rows<kind, D> &v, const rows &from, const part &at)
 {
     FT_SHARED(typename kind::number, tile, BLOCK *D);
     moving_rows<kind, QUERIES, D> moving;
-    passing_rows p = pass<D>(from, at.first);
+    passing_rows<kind> p = pass<kind, D>(from, at.first);
     for (int row = 0; row < BLOCK; row += QUERIES) {
         fetch(moving, &p);
         settle(moving, tile + row * D);
@@ -219,8 +231,8 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
     moving_rows<kind, QUERIES, D> moving_queries, moving_grads;
     sums<PART / 8> dk = {{{0}}}, dv = {{{0}}};
     int start = of.causal ? at.first : 0;
-    passing_rows q = pass<D>(queries_of(of, x), start);
-    passing_rows dy = pass<D>(outputs_of(of, x, a.dy), start);
+    passing_rows<kind> q = pass<kind, D>(queries_of(of, x), start);
+    passing_rows<kind> dy = pass<kind, D>(outputs_of(of, x, a.dy), start);
     take(k, like, at.own);
     hold(v, values_of(of, x), at);
     fetch(moving_queries, &q);
@@ -251,27 +263,39 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
         FT_BLOCK_BARRIER();
     }
     const float once[2] = {1.0f, 1.0f}, scaled[2] = {of.scale, of.scale};
-    put_rows(a.dk + (like.at - of.k), like, at.own, dk, scaled);
-    put_rows(a.dv + (like.at - of.k), like, at.own, dv, once);
+    put_rows<kind>(rows_in(a.dk, like), at.own, dk, scaled);
+    put_rows<kind>(rows_in(a.dv, like), at.own, dv, once);
 }
 
 FT_ROOMY_KERNEL(attention_keys_bf16_64)
 {
-    grade_keys<ft_bf16, 64, tile_rows<ft_bf16, 64>>(a);
+    grade_keys<rounded<ft_bf16>, 64, tile_rows<rounded<ft_bf16>, 64>>(a);
 }
 FT_ROOMY_KERNEL(attention_keys_bf16_128)
 {
-    grade_keys<ft_bf16, 128, tile_rows<ft_bf16, 128>>(a);
+    grade_keys<rounded<ft_bf16>, 128, tile_rows<rounded<ft_bf16>, 128>>(a);
 }
 FT_ROOMY_KERNEL(attention_keys_f16_64)
 {
-    grade_keys<ft_f16, 64, tile_rows<ft_f16, 64>>(a);
+    grade_keys<rounded<ft_f16>, 64, tile_rows<rounded<ft_f16>, 64>>(a);
 }
 FT_ROOMY_KERNEL(attention_keys_tf32_64)
 {
-    grade_keys<ft_tf32, 64, own_rows<ft_tf32, 64>>(a);
+    grade_keys<rounded<ft_tf32>, 64, own_rows<rounded<ft_tf32>, 64>>(a);
 }
 FT_ROOMY_KERNEL(attention_keys_tf32_128)
 {
-    grade_keys<ft_tf32, 128, own_rows<ft_tf32, 64>>(a);
+    grade_keys<rounded<ft_tf32>, 128, own_rows<rounded<ft_tf32>, 64>>(a);
+}
+FT_ROOMY_KERNEL(attention_keys_kept_bf16_64)
+{
+    grade_keys<kept<ft_bf16>, 64, tile_rows<kept<ft_bf16>, 64>>(a);
+}
+FT_ROOMY_KERNEL(attention_keys_kept_bf16_128)
+{
+    grade_keys<kept<ft_bf16>, 128, tile_rows<kept<ft_bf16>, 128>>(a);
+}
+FT_ROOMY_KERNEL(attention_keys_kept_f16_64)
+{
+    grade_keys<kept<ft_f16>, 64, tile_rows<kept<ft_f16>, 64>>(a);
 }

@@ -1,5 +1,5 @@
 /* kernels/elements.cu - kernels that look at every number by itself. */
-#include "kernel.h"
+#include "numbers.h"
 
 FT_INLINE float gelu_inner(float x)
 {
@@ -87,8 +87,9 @@ FT_KERNEL(map)
 {
     FT_EACH(i, a.n)
     {
-        float y = apply((ft_cuda_map)a.map, a.a ? a.a[i] : 0.0f, a.b ? a.b[i] : 0.0f, a.factor);
-        a.y[i] = a.add ? a.y[i] + y : y;
+        float y = apply((ft_cuda_map)a.map, a.a.at ? ft_read(a.a, i) : 0.0f,
+                        a.b.at ? ft_read(a.b, i) : 0.0f, a.factor);
+        ft_write(a.y, i, a.add ? ft_read(a.y, i) + y : y);
     }
 }
 
@@ -96,11 +97,12 @@ FT_KERNEL(binary)
 {
     FT_EACH(i, a.n)
     {
-        float x = a.a[i], y = a.b[a.nb == a.n ? i : i % a.nb];
-        a.y[i] = a.kind == FT_CUDA_ADD   ? x + y
+        float x = ft_read(a.a, i), y = ft_read(a.b, a.nb == a.n ? i : i % a.nb);
+        ft_write(a.y, i,
+                 a.kind == FT_CUDA_ADD   ? x + y
                  : a.kind == FT_CUDA_SUB ? x - y
                  : a.kind == FT_CUDA_MUL ? x * y
-                                         : x / y;
+                                         : x / y);
     }
 }
 
@@ -108,13 +110,14 @@ FT_KERNEL(gated_gelu)
 {
     FT_EACH(i, a.n)
     {
-        float x = a.a[i], t = gelu_inner(x), gate = 0.5f * x * (1.0f + t);
-        if (!a.dy) {
-            a.y[i] = gate * a.b[i];
+        float x = ft_read(a.a, i), t = gelu_inner(x), gate = 0.5f * x * (1.0f + t);
+        float b = ft_read(a.b, i);
+        if (!a.dy.at) {
+            ft_write(a.y, i, gate * b);
         } else {
-            float dy = a.dy[i];
-            a.da[i] = dy * a.b[i] * gelu_slope(x, t);
-            a.db[i] = dy * gate;
+            float dy = ft_read(a.dy, i);
+            ft_write(a.da, i, dy * b * gelu_slope(x, t));
+            ft_write(a.db, i, dy * gate);
         }
     }
 }
@@ -126,16 +129,16 @@ FT_KERNEL(dropout)
     if (at >= a.samples * blocks) return;
     int64_t sample = at / blocks, first = at % blocks * 8;
     uint32_t bits[4] = {0};
-    if (a.draw.threshold && !a.seen)
+    if (a.draw.threshold && !a.seen.at)
         ft_philox(a.draw.key, (uint64_t)(at % blocks), a.draw.sample + (uint32_t)sample, bits);
     for (int j = 0; j < 8 && first + j < a.per_sample; j++) {
         int64_t i = sample * a.per_sample + first + j;
-        float x = a.x[i];
+        float x = ft_read(a.x, i);
         if (a.relu && x < 0.0f) x = 0.0f;
-        bool kept = a.seen ? a.seen[i] > 0.0f
-                           : !a.draw.threshold || ft_kept(bits, j, a.draw.threshold);
+        bool kept = a.seen.at ? ft_read(a.seen, i) > 0.0f
+                              : !a.draw.threshold || ft_kept(bits, j, a.draw.threshold);
         float y = kept ? x * a.draw.scale : 0.0f;
-        a.y[i] = a.residual ? a.residual[i] + y : y;
+        ft_write(a.y, i, a.residual.at ? ft_read(a.residual, i) + y : y);
     }
 }
 
@@ -169,7 +172,7 @@ FT_KERNEL(look_parts)
     int64_t from = part * t.per_part, end = ft_least(from + t.per_part, t.n);
     double squares = 0, odd = 0, nan = 0;
     for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
-        float x = t.x[i];
+        float x = ft_read(t.x, i);
         squares += (double)x * (double)x;
         if (!isfinite(x)) odd = 1;
         if (isnan(x)) nan = 1;

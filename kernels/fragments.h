@@ -21,7 +21,7 @@
 #ifndef FT_FRAGMENTS_H
 #define FT_FRAGMENTS_H
 
-#include "rounding.h"
+#include "numbers.h"
 
 #ifdef __CUDACC__
 

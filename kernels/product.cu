@@ -1,6 +1,6 @@
 /* kernels/product.cu - matrix products on the ordinary cores: tiles of 64 x 64, 16 of the sum at a
  * time; a thread has 4 x 4 numbers. The order of a sum follows from K alone. */
-#include "rounding.h"
+#include "numbers.h"
 
 enum { TILE = FT_CUDA_TILE, DEPTH = 16, PITCH = TILE + 4, MINE = 4 };
 
@@ -14,8 +14,7 @@ FT_KERNEL(to_half)
 
 /* A matrix (rows, K), or by_k (K, rows), from row `first` on. */
 struct strip {
-    const float *matrix;
-    const uint16_t *half; /* NULL, or the same rounded: the other is not read */
+    ft_numbers matrix;
     int64_t first, rows, K;
     bool by_k;
     int rounding;
@@ -23,10 +22,8 @@ struct strip {
 
 FT_INLINE float number_of(const strip &s, int64_t i)
 {
-    bool f16 = s.rounding == FT_CUDA_F16;
-    if (s.half) return f16 ? ft_from_f16(s.half[i]) : ft_from_bf16(s.half[i]);
-    float x = s.matrix[i];
-    return f16                          ? ft_from_f16(ft_to_f16(x))
+    float x = ft_read(s.matrix, i);
+    return s.rounding == FT_CUDA_F16    ? ft_from_f16(ft_to_f16(x))
            : s.rounding == FT_CUDA_BF16 ? ft_as_bf16(x)
            : s.rounding == FT_CUDA_TF32 ? ft_as_tf32(x)
                                         : x;
@@ -50,9 +47,9 @@ FT_ROOMY_KERNEL(product)
     FT_SHARED(float, right, DEPTH *PITCH);
     int64_t m0 = (int64_t)blockIdx.y * TILE, n0 = (int64_t)blockIdx.x * TILE;
     int64_t batch = blockIdx.z;
-    strip A = {a.a + batch * a.M * a.K, NULL, m0, a.M, a.K, a.transpose_a != 0, a.rounding};
-    strip B = {a.b + batch * a.K * a.N, a.b_half, n0, a.N, a.K, a.transpose_b == 0, a.rounding};
-    float *C = a.c + batch * a.M * a.N;
+    const ft_numbers C = ft_from(a.c, batch * a.M * a.N);
+    strip A = {ft_from(a.a, batch * a.M * a.K), m0, a.M, a.K, a.transpose_a != 0, a.rounding};
+    strip B = {ft_from(a.b, batch * a.K * a.N), n0, a.N, a.K, a.transpose_b == 0, a.rounding};
     int row = (int)threadIdx.x / 16 * MINE, column = (int)threadIdx.x % 16 * MINE;
     float sums[MINE][MINE] = {{0}};
     for (int64_t k0 = 0; k0 < a.K; k0 += DEPTH) {
@@ -69,8 +66,8 @@ FT_ROOMY_KERNEL(product)
         for (int j = 0; j < MINE; j++) {
             int64_t m = m0 + row + i, n = n0 + column + j;
             if (m >= a.M || n >= a.N) continue;
-            float sum = sums[i][j] + (a.bias ? a.bias[n] : 0.0f);
+            float sum = sums[i][j] + (a.bias ? ((const float *)a.bias)[n] : 0.0f);
             if (a.relu && sum < 0.0f) sum = 0.0f;
-            C[m * a.N + n] = a.add ? C[m * a.N + n] + sum : sum;
+            ft_write(C, m * a.N + n, a.add ? ft_read(C, m * a.N + n) + sum : sum);
         }
 }

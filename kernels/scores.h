@@ -25,7 +25,7 @@ template <int ROWS, int PART> FT_INLINE part part_of(int64_t n)
 /* The warp's numbers of rows. */
 FT_INLINE rows part_of_rows(rows x, const part &at)
 {
-    rows y = {x.at + at.d, x.n, x.step, x.D - at.d};
+    rows y = {x.of, x.first + at.d, x.n, x.step, x.D - at.d};
     return y;
 }
 

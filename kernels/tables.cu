@@ -1,5 +1,5 @@
 /* kernels/tables.cu - kernels that move rows: picked by ids, cut out of an axis, appended. */
-#include "kernel.h"
+#include "numbers.h"
 
 FT_KERNEL(embedding)
 {
@@ -8,7 +8,7 @@ FT_KERNEL(embedding)
     bool good = id >= 0 && id < a.rows;
     if (!good && threadIdx.x == 0) ft_report(a.fault, FT_CUDA_BAD_ID, id, i, a.rows);
     for (int64_t d = threadIdx.x; d < a.D; d += blockDim.x)
-        a.y[i * a.D + d] = good ? a.table[id * a.D + d] : NAN;
+        ft_write(a.y, i * a.D + d, good ? a.table[id * a.D + d] : NAN);
 }
 
 /* A block is the one of the first position with its id: it adds that position and all later ones
@@ -33,7 +33,7 @@ FT_KERNEL(embedding_grad)
         if (ft_block_sum(own < end && a.ids[own] == id, room) == 0) continue;
         for (int64_t j = from; j < end; j++)
             for (int64_t d = threadIdx.x; a.ids[j] == id && d < a.D; d += blockDim.x)
-                row[d] += a.dy[j * a.D + d];
+                row[d] += ft_read(a.dy, j * a.D + d);
     }
 }
 
@@ -45,16 +45,17 @@ FT_KERNEL(span)
         {
             int64_t at = i / narrow * wide + from + i % narrow;
             if (a.back)
-                a.whole[at] += a.part[i];
+                ft_write(a.whole, at, ft_read(a.whole, at) + ft_read(a.part, i));
             else
-                a.part[i] = a.whole[at];
+                ft_write(a.part, i, ft_read(a.whole, at));
         }
         return;
     }
     FT_EACH(i, a.outer * wide)
     {
         int64_t k = i % wide - from;
-        a.whole[i] = k >= 0 && k < narrow ? a.part[i / wide * narrow + k] : 0.0f;
+        bool inside = k >= 0 && k < narrow;
+        ft_write(a.whole, i, inside ? ft_read(a.part, i / wide * narrow + k) : 0.0f);
     }
 }
 

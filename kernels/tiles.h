@@ -1,15 +1,15 @@
 /* kernels/tiles.h - products of a block's rows with tiles of others, by tensor cores.
  *
- * Rows are f32 in memory. A warp has STRIP rows of its own: left operands, in registers. Tiles of
- * other rows are rounded on their way to shared memory, where each row has D numbers: zeros follow
- * those of a shorter one. Where registers are too few for rows of D numbers two warps share their
- * rows: each has PART numbers of them, and makes that part of a product along the numbers.
- * `kind`: of numbers, as fragments.h has them. */
+ * A warp has STRIP rows of its own: left operands, in registers. Tiles of other rows are rounded,
+ * if they are f32 in memory, on their way to shared memory, where each row has D numbers: zeros
+ * follow those of a shorter one. Where registers are too few for rows of D numbers two warps share
+ * their rows: each has PART numbers of them, and makes that part of a product along the numbers.
+ * `kind`: of numbers, as kept.h has them. */
 #ifndef FT_TILES_H
 #define FT_TILES_H
 
 #include "attention.h"
-#include "fragments.h"
+#include "kept.h"
 
 enum {
     STRIP = FT_CUDA_TOGETHER, /* rows of a fragment */
@@ -39,22 +39,23 @@ template <int D> FT_INLINE int cell(int row, int d)
     return row * D + ((d / 8) ^ (row % 8) ^ (row % 8 / 4)) * 8 + d % 8;
 }
 
-template <typename kind> struct alignas(2 * sizeof(typename kind::two)) two_pairs {
-    typename kind::two x[2];
-};
+template <typename kind> FT_INLINE typename kind::memory *memory_of(const rows &x)
+{
+    return (typename kind::memory *)x.of.at + x.first;
+}
 
 /* Rows that pass by a block: this thread's 4 numbers of the next one that it takes. */
-struct passing_rows {
-    const float *at;
+template <typename kind> struct passing_rows {
+    const typename kind::memory *at;
     int64_t step;
     int left; /* 0 where the thread's numbers are behind those of the rows */
 };
 
-template <int D> FT_INLINE passing_rows pass(const rows &from, int first)
+template <typename kind, int D> FT_INLINE passing_rows<kind> pass(const rows &from, int first)
 {
     int row = first + (int)threadIdx.x / (D / 4), d = (int)threadIdx.x % (D / 4) * 4;
-    passing_rows p = {from.at + row * from.step + d, from.step,
-                      d < from.D ? (int)from.n - row : 0};
+    passing_rows<kind> p = {memory_of<kind>(from) + row * from.step + d, from.step,
+                            d < from.D ? (int)from.n - row : 0};
     return p;
 }
 
@@ -62,16 +63,16 @@ template <int D> FT_INLINE passing_rows pass(const rows &from, int first)
  * 4 numbers of every STEPth row; STEP is a multiple of 8, so they lie alike in `cell`. */
 template <typename kind, int ROWS, int D> struct moving_rows {
     enum { LANES = D / 4, STEP = THREADS / LANES, PIECES = ROWS / STEP };
-    ft_four x[PIECES];
+    typename kind::four x[PIECES];
 };
 
 template <typename kind, int ROWS, int D>
-FT_INLINE void fetch(moving_rows<kind, ROWS, D> &m, passing_rows *from)
+FT_INLINE void fetch(moving_rows<kind, ROWS, D> &m, passing_rows<kind> *from)
 {
-    const ft_four zeros = {{0, 0, 0, 0}};
+    const typename kind::four zeros = {};
 FT_UNROLL
     for (int p = 0; p < m.PIECES; p++) {
-        m.x[p] = from->left > 0 ? ft_get(from->at) : zeros;
+        m.x[p] = from->left > 0 ? *(const typename kind::four *)from->at : zeros;
         from->at += m.STEP * from->step;
         from->left -= m.STEP;
     }
@@ -84,9 +85,8 @@ FT_INLINE void settle(const moving_rows<kind, ROWS, D> &m, typename kind::number
     typename kind::number *to = tile + cell<D>(row, d);
 FT_UNROLL
     for (int p = 0; p < m.PIECES; p++) {
-        const float *x = m.x[p].x;
-        const two_pairs<kind> pairs = {{kind::pair(x[0], x[1]), kind::pair(x[2], x[3])}};
-        *(two_pairs<kind> *)(to + p * m.STEP * D) = pairs;
+        const auto pairs = kind::pairs(m.x[p]);
+        *(decltype(kind::pairs(m.x[p])) *)(to + p * m.STEP * D) = pairs;
     }
 }
 
@@ -107,10 +107,10 @@ FT_UNROLL
         for (int part = 0; part < 4; part++) {
             int row = first + own_row() + part % 2 * 8;
             int d = 16 * k + part / 2 * 8 + own_number();
-            ft_two y = {{0, 0}};
-            if (row < from.n && d < from.D)
-                y = *(const ft_two *)(from.at + row * from.step + d);
-            own.x[k][part] = kind::pair(y.x[0], y.x[1]);
+            const typename kind::two zeros = {};
+            bool there = row < from.n && d < from.D;
+            own.x[k][part] =
+                there ? kind::get_two(memory_of<kind>(from) + row * from.step + d) : zeros;
         }
 }
 
@@ -247,20 +247,18 @@ FT_UNROLL
 }
 
 /* factors[e / 2] times the sums of row `first` + own_row() + e / 2 * 8, to `to`. */
-template <int P>
-FT_INLINE void put_rows(float *at, const rows &like, int first, const sums<P> &c,
-                        const float factors[2])
+template <typename kind, int P>
+FT_INLINE void put_rows(const rows &to, int first, const sums<P> &c, const float factors[2])
 {
 FT_UNROLL
     for (int half = 0; half < 2; half++) {
         int row = first + own_row() + half * 8;
-        float *to = at + row * like.step + own_number();
+        typename kind::memory *at = memory_of<kind>(to) + row * to.step + own_number();
 FT_UNROLL
-        for (int n = 0; n < P; n++) {
-            const ft_two y = {{factors[half] * c.x[n][2 * half],
-                               factors[half] * c.x[n][2 * half + 1]}};
-            if (row < like.n && 8 * n + own_number() < like.D) *(ft_two *)(to + 8 * n) = y;
-        }
+        for (int n = 0; n < P; n++)
+            if (row < to.n && 8 * n + own_number() < to.D)
+                kind::put_two(at + 8 * n, factors[half] * c.x[n][2 * half],
+                              factors[half] * c.x[n][2 * half + 1]);
     }
 }
 

@@ -1,6 +1,7 @@
 /* test/op_case.h - one sample of a row with memory for it: drawn inputs, outputs between guards.
  *
- * Everything is there twice, as the kernel sees it (f32) and as the reference does (f64). */
+ * Everything is there twice, as the kernel sees it (f32, or what a card keeps in 16 bits) and as
+ * the reference does (f64). */
 #ifndef FT_TEST_OP_CASE_H
 #define FT_TEST_OP_CASE_H
 
@@ -44,14 +45,14 @@ static inline void guarded_free(void *data)
 /* A tensor as the kernel and as the reference see it; absent when both pointers are NULL. */
 typedef struct twin {
     ft_spec spec;
-    void *fast;   /* f32 or i32 */
+    void *fast;   /* f32, bf16, f16 or i32 */
     void *judged; /* f64 or i32 */
 } twin;
 
 static inline ft_spec judged_spec(const ft_spec *spec)
 {
     ft_spec s = *spec;
-    if (s.dtype == FT_F32) s.dtype = FT_F64;
+    if (s.dtype != FT_I32) s.dtype = FT_F64;
     return s;
 }
 
@@ -80,6 +81,14 @@ static inline ft_view twin_view(const twin *t, bool judged)
     return ft_view_of(&spec, judged ? t->judged : t->fast);
 }
 
+/* Both get the number as the kernel's dtype keeps it. */
+static inline void twin_set(twin *t, int64_t i, double x)
+{
+    char *fast = (char *)t->fast + i * (int64_t)ft_dtype_bytes(t->spec.dtype);
+    ft_convert(fast, t->spec.dtype, &x, FT_F64, 1);
+    ft_convert((double *)t->judged + i, FT_F64, fast, t->spec.dtype, 1);
+}
+
 /* Ids below the limit; floats at least 0.25 away from 0, where kinks and poles are, with a random
  * sign unless they must be positive. */
 static inline void twin_draw(twin *t, ft_rng *rng, int64_t id_limit, bool positive)
@@ -91,9 +100,7 @@ static inline void twin_draw(twin *t, ft_rng *rng, int64_t id_limit, bool positi
             ((int32_t *)t->fast)[i] = ((int32_t *)t->judged)[i] = id;
         } else {
             double x = 0.25 + fabs(ft_rng_normal(rng));
-            float value = (float)(!positive && ft_rng_below(rng, 2) ? -x : x);
-            ((float *)t->fast)[i] = value;
-            ((double *)t->judged)[i] = (double)value;
+            twin_set(t, i, !positive && ft_rng_below(rng, 2) ? -x : x);
         }
     }
 }
@@ -101,6 +108,7 @@ static inline void twin_draw(twin *t, ft_rng *rng, int64_t id_limit, bool positi
 typedef struct op_case {
     const ft_op *op;
     const ft_sample *sample;
+    ft_dtype kept; /* what may be of 16 bits is in this */
     int n_in;
     ft_spec in_specs[FT_MAX_IN];
     twin in[FT_MAX_IN], out[FT_MAX_OUT];
@@ -143,19 +151,18 @@ static inline ft_status case_draw_results(op_case *c, ft_error *err)
     const twin out[FT_MAX_OUT] = {c->in[4], c->in[5]};
     FT_TRY(case_judge(op, in, out, c->sample->attrs, &c->key, err));
     for (int k = 0; k < 2; k++)
-        for (int64_t i = 0; i < twin_count(&out[k]); i++) {
-            float given = (float)((double *)out[k].judged)[i];
-            ((float *)out[k].fast)[i] = given;
-            ((double *)out[k].judged)[i] = (double)given;
-        }
+        for (int64_t i = 0; i < twin_count(&out[k]); i++)
+            twin_set(&c->in[4 + k], i, ((double *)out[k].judged)[i]);
     return FT_OK;
 }
 
-/* False when the shape rule refuses the sample. */
-static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sample, ft_error *err)
+/* False when the shape rule refuses the sample. `kept`: of what a card may keep in 16 bits. */
+static inline bool case_init_kept(op_case *c, const ft_op *op, const ft_sample *sample,
+                                  ft_dtype kept, ft_error *err)
 {
     *c = (op_case){.op = op,
                    .sample = sample,
+                   .kept = kept,
                    .n_in = op->n_in,
                    .key = {.seed = 0x1234567890abcdefu, .step = 3, .node = 17, .sample = 5}};
     ft_spec out[FT_MAX_OUT];
@@ -163,12 +170,20 @@ static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sampl
     if (ft_op_shape(op, c->in_specs, c->n_in, sample->attrs, out, err) != FT_OK) return false;
     ft_rng rng;
     ft_rng_init(&rng, 42, (uint64_t)(sample - op->samples));
+    for (int i = 0; i < op->n_out; i++)
+        if (op->half_out >> i & 1) out[i].dtype = kept;
     for (int i = 0; i < op->n_in; i++) {
+        if (op->half_in >> i & 1) c->in_specs[i].dtype = kept;
         c->in[i] = twin_new(&c->in_specs[i]);
         twin_draw(&c->in[i], &rng, sample->id_limit, case_positive(op));
     }
     for (int i = 0; i < op->n_out; i++) c->out[i] = twin_new(&out[i]);
     return case_draw_results(c, err) == FT_OK;
+}
+
+static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sample, ft_error *err)
+{
+    return case_init_kept(c, op, sample, FT_F32, err);
 }
 
 static inline void case_free(op_case *c)

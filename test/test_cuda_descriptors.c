@@ -79,7 +79,7 @@ static int take_first(cublas_handle handle, cublas_product product, cublas_layou
     check_product(product);
     check_layout(a, type, g->transpose_b ? g->N : g->K, g->transpose_b ? g->K : g->N);
     check_layout(b, type, g->transpose_a ? g->K : g->M, g->transpose_a ? g->M : g->K);
-    check_layout(c, CUBLAS_F32, g->M, g->N);
+    check_layout(c, types[g->c.kept], g->M, g->N);
     CHECK(c == d);
     CHECK(value_of(get_preference, preference, CUBLAS_MOST_WORKSPACE, 8) == (int64_t)given_scratch);
     for (int i = 0; i < 4; i++) CHECK(value_of(get_preference, preference, alignments[i], 4) == 16);
@@ -98,7 +98,7 @@ static int multiply_nothing(cublas_handle handle, cublas_product product, const 
     (void)handle, (void)of_a, (void)of_b, (void)of_c, (void)of_d, (void)algorithm, (void)workspace;
     (void)stream;
     check_product(product);
-    CHECK(a == given->b && b == given->a && c == given->c && d == given->c);
+    CHECK(a == given->b.at && b == given->a.at && c == given->c.at && d == given->c.at);
     CHECK(*(const float *)alpha == 1 && *(const float *)beta == given->add);
     CHECK(bytes == given_scratch);
     n_products++;
@@ -133,7 +133,8 @@ static void multiply(ft_products *products, const ft_product_args *args, int64_t
     CHECK_STATUS(ft_products_multiply(products, args, batch, &place, &err), FT_OK);
 }
 
-/* Every form of product: transposed or not, with what is done to the sum, by each precision. */
+/* Every form of product: transposed or not, with what is done to the sum, by each precision, and
+ * kept in 16 bits or not. */
 static void test_products(void)
 {
     ft_cublas_api api = {0};
@@ -145,12 +146,14 @@ static void test_products(void)
     given_scratch = 1 << 20;
     CHECK_STATUS(ft_products_new(&products, &api, &err), FT_OK);
     int n = 0;
-    for (int form = 0; form < 32; form++)
+    for (int form = 0; form < 64; form++)
         for (int rounding = FT_CUDA_F32; rounding <= FT_CUDA_F16; rounding++, n++) {
-            const ft_product_args args = {.c = (float *)0x10010,
-                                          .a = (const float *)0x20000,
-                                          .b = (const float *)0x40000,
-                                          .bias = form & 1 ? (const float *)0x80000 : NULL,
+            bool half = rounding == FT_CUDA_BF16 || rounding == FT_CUDA_F16;
+            int64_t kept = half ? rounding : FT_CUDA_F32;
+            const ft_product_args args = {.c = {(void *)0x10010, form >> 5 ? kept : FT_CUDA_F32},
+                                          .a = {(void *)0x20000, kept},
+                                          .b = {(void *)0x40000, kept},
+                                          .bias = form & 1 ? (const void *)0x80000 : NULL,
                                           .M = 24,
                                           .N = 40,
                                           .K = 8,

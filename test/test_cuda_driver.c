@@ -137,8 +137,11 @@ typedef struct scaling {
 static ft_status run_scaling(const void *arg, ft_device_stream *stream, ft_error *err)
 {
     const scaling *s = arg;
-    const ft_map_args args = {
-        .y = s->y, .a = s->x, .n = N, .factor = s->factor, .map = FT_CUDA_SCALE};
+    const ft_map_args args = {.y = ft_cuda_numbers(s->y, FT_F32),
+                              .a = ft_cuda_numbers(s->x, FT_F32),
+                              .n = N,
+                              .factor = s->factor,
+                              .map = FT_CUDA_SCALE};
     return ft_cuda_launch(stream, FT_CUDA_map, ft_each_grid(N), &args, err);
 }
 
@@ -282,9 +285,9 @@ static void test_kinds_of_products(void)
     float *at = r.block[0];
     memcpy(at, x, sizeof x);
     for (int k = 0; k < 4; k++) {
-        const ft_product_args args = {.c = at + 2,
-                                      .a = at,
-                                      .b = at + 1,
+        const ft_product_args args = {.c = ft_cuda_numbers(at + 2, FT_F32),
+                                      .a = ft_cuda_numbers(at, FT_F32),
+                                      .b = ft_cuda_numbers(at + 1, FT_F32),
                                       .bias = k == 1 ? at + 3 : NULL,
                                       .M = 1,
                                       .N = 1,
@@ -311,7 +314,12 @@ static void test_lent_memory(void)
     int written = 0, outside = 0;
     memset(at + BYTES, 0x11, BYTES);
     r.driver->lend(r.compute[0], at + FROM, ALL);
-    const ft_product_args args = {.c = x + 300, .a = x, .b = x, .M = 3, .N = 2, .K = 1};
+    const ft_product_args args = {.c = ft_cuda_numbers(x + 300, FT_F32),
+                                  .a = ft_cuda_numbers(x, FT_F32),
+                                  .b = ft_cuda_numbers(x, FT_F32),
+                                  .M = 3,
+                                  .N = 2,
+                                  .K = 1};
     bool done;
     CHECK_STATUS(ft_cuda_multiply(r.compute[0], &args, 1, &done, &err), FT_OK);
     CHECK_STATUS(r.driver->finish(r.compute[0], &err), FT_OK);
@@ -334,7 +342,12 @@ static void test_many_shapes(void)
     long before = atomic_load(&emulated.products);
     for (int round = 0; round < 2; round++)
         for (int64_t m = 1; m <= 300; m++) {
-            const ft_product_args args = {.c = x + 300, .a = x, .b = x, .M = m, .N = 1, .K = 1};
+            const ft_product_args args = {.c = ft_cuda_numbers(x + 300, FT_F32),
+                                          .a = ft_cuda_numbers(x, FT_F32),
+                                          .b = ft_cuda_numbers(x, FT_F32),
+                                          .M = m,
+                                          .N = 1,
+                                          .K = 1};
             bool done;
             CHECK_STATUS(ft_cuda_multiply(r.compute[0], &args, 1, &done, &err), FT_OK);
             CHECK(done);

@@ -1,9 +1,10 @@
 /* test/test_cuda_rows.c - the walk of the operator table on cards: every row has a kernel,
  * which gives what the row's reference gives, whole and the same for any order of threads; products
- * with cuBLASLt and without it. */
+ * with cuBLASLt and without it; in f32, and where a card may keep 16 bits, in those. */
 #include "a_card.h"
 
 #include "likely_key.h"
+#include "ops/bf16.h"
 
 /* Runs the row's kernel into outputs that hold garbage, or what is there when it adds. */
 static bool run(const card *c, op_case *test, const twin *out, uint32_t accumulate,
@@ -43,7 +44,9 @@ static double difference(const twin *t)
     double most = 0, size = 0;
     for (int64_t i = 0; i < twin_count(t); i++) {
         bool id = t->spec.dtype == FT_I32;
-        double x = id ? ((int32_t *)t->fast)[i] : (double)((float *)t->fast)[i];
+        double x;
+        ft_convert(&x, FT_F64, (char *)t->fast + i * (int64_t)ft_dtype_bytes(t->spec.dtype),
+                   t->spec.dtype, 1);
         double y = id ? ((int32_t *)t->judged)[i] : ((double *)t->judged)[i];
         if (isnan(x) || isinf(x)) return (double)INFINITY;
         most = fmax(most, fabs(x - y));
@@ -57,6 +60,7 @@ static void judge(const op_case *test, const twin *out, const char *what)
     for (int i = 0; i < test->op->n_out; i++) {
         double gap = difference(&out[i]);
         double most = test->sample->tolerance > 0 ? 2 * test->sample->tolerance : 1e-7;
+        if (test->kept != FT_F32) most += test->kept == FT_BF16 ? FT_BF16_GAP : FT_TF32_GAP;
         if (!CHECK(gap <= most))
             fprintf(stderr, "  row %s, sample %d, output %d, %s: %.3g, expected at most %.3g\n",
                     test->op->name, (int)(test->sample - test->op->samples), i, what, gap, most);
@@ -78,7 +82,7 @@ static void try_adding(const card *c, op_case *test)
     for (int i = 0; i < op->n_out; i++) {
         out[i] = twin_new(&test->out[i].spec);
         twin_draw(&out[i], &rng, 0, false);
-        for (int64_t k = 0; k < twin_count(&out[i]) && out[i].spec.dtype == FT_F32; k++) {
+        for (int64_t k = 0; k < twin_count(&out[i]) && out[i].spec.dtype != FT_I32; k++) {
             double had = op->accumulates >> i & 1 ? ((double *)out[i].judged)[k] : 0;
             ((double *)out[i].judged)[k] = had + ((double *)test->out[i].judged)[k];
         }
@@ -87,11 +91,12 @@ static void try_adding(const card *c, op_case *test)
     for (int i = 0; i < op->n_out; i++) twin_free(&out[i]);
 }
 
-static void try_sample(const card *cards, int n_cards, const ft_op *op, const ft_sample *sample)
+static void try_sample(const card *cards, int n_cards, const ft_op *op, const ft_sample *sample,
+                       ft_dtype kept)
 {
     op_case test;
     ft_error err;
-    if (!CHECK(case_init(&test, op, sample, &err))) return;
+    if (!CHECK(case_init_kept(&test, op, sample, kept, &err))) return;
     CHECK_STATUS(case_judge(op, test.in, test.out, sample->attrs, &test.key, &err), FT_OK);
     void *first[FT_MAX_OUT];
     for (int k = 0; k < n_cards; k++) {
@@ -119,22 +124,27 @@ enum { CARDS = 5, SAMPLES = 1000 };
 
 static void test_rows(const card *cards, int n_cards)
 {
+    int few = n_cards < 2 ? n_cards : 2;
     for (const ft_op *const *row = ft_ops; *row; row++) {
         if (!CHECK(ft_op_kernel(*row, FT_DEVICE_GPU, FT_F32) != NULL)) {
             fprintf(stderr, "  row %s has no kernel\n", (*row)->name);
             continue;
         }
-        for (int i = 0; i < (*row)->n_samples && i < SAMPLES; i++)
-            try_sample(cards, n_cards, *row, &(*row)->samples[i]);
+        for (int i = 0; i < (*row)->n_samples && i < SAMPLES; i++) {
+            try_sample(cards, n_cards, *row, &(*row)->samples[i], FT_F32);
+            if (!(*row)->half_in && !(*row)->half_out) continue;
+            try_sample(cards, few, *row, &(*row)->samples[i], FT_BF16);
+            try_sample(cards, few, *row, &(*row)->samples[i], FT_F16);
+        }
     }
 }
 
 /* A weight that is packed is the one that is read, with the bits of one that is not. */
-static void try_packed(const card *c, const ft_op *op, const ft_sample *sample)
+static void try_packed(const card *c, const ft_op *op, const ft_sample *sample, ft_dtype kept)
 {
     op_case test;
     ft_error err;
-    if (!CHECK(case_init(&test, op, sample, &err))) return;
+    if (!CHECK(case_init_kept(&test, op, sample, kept, &err))) return;
     int64_t bytes = ft_cuda_kernels.pack_bytes(op, test.in_specs, sample->attrs);
     int64_t size = ft_spec_bytes(&test.out[0].spec), weight = ft_spec_bytes(&test.in[1].spec);
     void *first = guarded_new(size), *packed = guarded_new(bytes);
@@ -157,43 +167,66 @@ static void try_packed(const card *c, const ft_op *op, const ft_sample *sample)
 static void test_packed(const card *c)
 {
     static const char *const rows[] = {"linear", "linear_grad_input"};
+    static const ft_dtype kept[] = {FT_F32, FT_BF16, FT_F16};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const ft_op *op = ft_op_find(rows[k]);
-        for (int i = 0; i < op->n_samples; i++) try_packed(c, op, &op->samples[i]);
+        for (int i = 0; i < op->n_samples; i++)
+            for (size_t d = 0; d < sizeof kept / sizeof *kept; d++)
+                try_packed(c, op, &op->samples[i], kept[d]);
     }
 }
 
-/* Attention whose operands are rounded gives other bits than in f32, where heads are of a size for
- * it, and else the same: only so the walk has looked at the kernels for tensor cores. */
-static void try_rounding(const card *c, const ft_op *op, const ft_sample *sample)
+enum { HEADS = 0, ROUNDING = 6 }; /* attributes of both rows of attention */
+
+/* Whether operands that are rounded make other bits than those of f32. */
+static bool rounding_shows(const card *c, const ft_op *op, const ft_sample *sample, ft_dtype kept)
 {
-    enum { HEADS = 0, ROUNDING = 6 };
     op_case test;
     ft_error err;
+    bool shows = false;
     ft_sample plain = *sample;
     plain.attrs[ROUNDING] = 0;
-    if (sample->attrs[ROUNDING] == 0.0 || !CHECK(case_init(&test, op, sample, &err))) return;
+    if (!CHECK(case_init_kept(&test, op, sample, kept, &err))) return false;
     int64_t size = ft_spec_bytes(&test.out[0].spec);
     void *rounded = guarded_new(size);
-    const ft_shape *y = &sample->in[0].shape; /* q, perhaps with k and v, or dy */
-    bool packed = strcmp(op->name, "attention") == 0 && sample->in[1].shape.n_dims < 0;
-    int64_t width = y->dims[2] / (packed ? 3 : 1) / (int64_t)sample->attrs[HEADS];
     if (CHECK(run(c, &test, test.out, 0, NULL))) {
         memcpy(rounded, test.out[0].fast, (size_t)size);
         test.sample = &plain;
         CHECK(run(c, &test, test.out, 0, NULL));
-        CHECK((memcmp(rounded, test.out[0].fast, (size_t)size) != 0) == (width % 4 == 0));
+        shows = memcmp(rounded, test.out[0].fast, (size_t)size) != 0;
     }
     guarded_free(rounded);
     case_free(&test);
+    return shows;
 }
 
+/* Numbers of a head. */
+static int64_t width_of(const ft_op *op, const ft_sample *sample)
+{
+    const ft_shape *y = &sample->in[0].shape; /* q, perhaps with k and v, or dy */
+    bool packed = strcmp(op->name, "attention") == 0 && sample->in[1].shape.n_dims < 0;
+    return y->dims[2] / (packed ? 3 : 1) / (int64_t)sample->attrs[HEADS];
+}
+
+/* It shows in f32 where heads are of a size for it, and else not: only so the walk has looked at
+ * the kernels for tensor cores. What is rounded to 16 bits in the end shows it only here and there.
+ */
 static void test_rounding(const card *c)
 {
     static const char *const rows[] = {"attention", "attention_grad"};
+    static const ft_dtype halves[] = {FT_F32, FT_BF16, FT_F16};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const ft_op *op = ft_op_find(rows[k]);
-        for (int i = 0; i < op->n_samples; i++) try_rounding(c, op, &op->samples[i]);
+        int shown[3] = {0};
+        for (int i = 0; i < op->n_samples; i++) {
+            const ft_sample *sample = &op->samples[i];
+            int rounding = (int)sample->attrs[ROUNDING]; /* bf16 1, f16 2, tf32 3 */
+            bool wide = width_of(op, sample) % 4 == 0;
+            if (rounding == 0) continue;
+            CHECK(rounding_shows(c, op, sample, FT_F32) == wide);
+            if (rounding < 3) shown[rounding] += rounding_shows(c, op, sample, halves[rounding]);
+        }
+        CHECK(shown[1] > 0 && shown[2] > 0);
     }
 }
 

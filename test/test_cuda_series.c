@@ -16,16 +16,25 @@ typedef struct turn {
 static ft_status scale(const card *c, float *y, const float *x, float factor, int64_t n, bool add,
                        ft_error *err)
 {
-    const ft_map_args args = {
-        .y = y, .a = x, .n = n, .factor = factor, .map = FT_CUDA_SCALE, .add = add};
+    const ft_map_args args = {.y = ft_cuda_numbers(y, FT_F32),
+                              .a = ft_cuda_numbers(x, FT_F32),
+                              .n = n,
+                              .factor = factor,
+                              .map = FT_CUDA_SCALE,
+                              .add = add};
     return ft_cuda_launch(c->stream, FT_CUDA_map, ft_each_grid(n), &args, err);
 }
 
 static ft_status launch(const card *c, const turn *r, ft_error *err)
 {
     bool done;
-    const ft_product_args product = {
-        .c = r->p, .a = r->a, .b = r->a + 64, .bias = r->a, .M = r->rows, .N = 5, .K = 7};
+    const ft_product_args product = {.c = ft_cuda_numbers(r->p, FT_F32),
+                                     .a = ft_cuda_numbers(r->a, FT_F32),
+                                     .b = ft_cuda_numbers(r->a + 64, FT_F32),
+                                     .bias = r->a,
+                                     .M = r->rows,
+                                     .N = 5,
+                                     .K = 7};
     FT_TRY(ft_cuda_clear(c->stream, r->b, N * sizeof(float), err));
     FT_TRY(scale(c, r->t, r->a, r->factor, N - r->rows, false, err));
     FT_TRY(ft_cuda_multiply(c->stream, &product, 1, &done, err));

@@ -176,7 +176,7 @@ static void test_looks_together(const card *c)
         x[i] = drawn(n, 200 + (uint64_t)i);
         if (i % 5 == 4) x[i][n / 2] = NAN;
         found[i] = (ft_look){-1, 1, 0};
-        at[i] = (ft_looking){x[i], n, &found[i]};
+        at[i] = (ft_looking){x[i], FT_F32, n, &found[i]};
     }
     CHECK_STATUS(ft_cuda_steps.look(c->stream, at, TOGETHER, NULL), FT_OK);
     CHECK_STATUS(card_finish(c, NULL), FT_OK);
@@ -198,7 +198,7 @@ static void test_looks(const card *c)
         float *x = drawn(n, 3);
         ft_look *found = card_take(sizeof *found);
         *found = (ft_look){-1, 1, 0};
-        const ft_looking at = {x, n, found};
+        const ft_looking at = {x, FT_F32, n, found};
         CHECK_STATUS(ft_cuda_steps.look(c->stream, &at, 1, NULL), FT_OK);
         CHECK_STATUS(card_finish(c, NULL), FT_OK);
         double squares = ft_squared_norm(x, n, NULL);

@@ -102,8 +102,8 @@ static ft_status send_values(worker *w, const ft_action *a, int bucket, const ft
                 FT_TRY(copy_on(w->compute, at_device(w->run, c->rows[at.row].device, out),
                                at_device(w->run, w->device, data), ft_spec_bytes(spec), err));
             int64_t n = ft_shape_count(&spec->shape);
-            if (spec->dtype != FT_F32) continue;
-            const ft_looking look = {data, n, w->findings ? &w->findings->sent : NULL};
+            if (!ft_dtype_is_float(spec->dtype)) continue;
+            const ft_looking look = {data, spec->dtype, n, w->findings ? &w->findings->sent : NULL};
             if (w->findings) /* told when the stream came to it */
                 FT_TRY(ft_steps_of(w->compute)->look(w->compute, &look, 1, err));
             else

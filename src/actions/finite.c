@@ -44,10 +44,10 @@ static ft_status watch_saved(const ft_graph *g, const ft_stage *cut, const ft_pr
     for (int i = 0; i < cut->n_saved && !bases->watch->node; i++) {
         const ft_value *value = ft_graph_value(g, cut->saved[i]);
         const ft_node *node = ft_graph_node(g, value->source);
-        if (value->spec.dtype != FT_F32 || node->op->no_grad_out >> value->output & 1) continue;
+        bool statistic = node->op->no_grad_out >> value->output & 1;
+        if (!ft_dtype_is_float(value->spec.dtype) || statistic) continue;
         ft_place place = ft_program_place(program, cut->saved[i]);
-        FT_TRY(ft_watch_tensor(bases, node, ft_place_address(bases, place),
-                               ft_shape_count(&value->spec.shape), err));
+        FT_TRY(ft_watch_tensor(bases, node, &value->spec, ft_place_address(bases, place), err));
     }
     return FT_OK;
 }
@@ -64,8 +64,7 @@ static ft_status bad_parameter(const ft_graph *g, const ft_node *node, const ft_
         ft_watch watch = {.every = true};
         ft_bases again = *bases;
         again.watch = &watch;
-        FT_TRY(ft_watch_tensor(&again, node, bases->params[value->source],
-                               ft_shape_count(&value->spec.shape), err));
+        FT_TRY(ft_watch_tensor(&again, node, &value->spec, bases->params[value->source], err));
         if (watch.node && !*name) *name = value->name;
     }
     return FT_OK;

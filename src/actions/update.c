@@ -209,8 +209,8 @@ static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
             FT_TRY(give_term(s, info->terms[t], &x[info->n_terms], &x[t], stream, err));
         FT_TRY(ft_steps_of(stream)->sum(stream, &summands, err));
     }
-    return ft_steps_of(stream)->look(stream, &(ft_looking){summands.y, summands.count, found}, 1,
-                                     err);
+    const ft_looking look = {summands.y, FT_F32, summands.count, found};
+    return ft_steps_of(stream)->look(stream, &look, 1, err);
 }
 
 /* What the looks at sums have found, and at what was summed. */

@@ -15,15 +15,11 @@ typedef enum {
 } ft_cuda_map;
 
 typedef struct ft_map_args {
-    float *y;
-    const float *a, *b;
+    ft_numbers y, a, b;
     int64_t n;
     float factor;
     int32_t map, add;
 } ft_map_args;
-
-/* What operands of products are rounded to. */
-typedef enum { FT_CUDA_F32, FT_CUDA_TF32, FT_CUDA_BF16, FT_CUDA_F16 } ft_cuda_rounding;
 
 /* y: the bits of x, rounded to bf16 or f16; what is too large for f16 becomes infinite. */
 typedef struct ft_to_half_args {
@@ -37,16 +33,14 @@ typedef struct ft_to_half_args {
 typedef enum { FT_CUDA_ADD, FT_CUDA_SUB, FT_CUDA_MUL, FT_CUDA_DIV } ft_cuda_binary;
 
 typedef struct ft_binary_args {
-    float *y;
-    const float *a, *b;
+    ft_numbers y, a, b;
     int64_t n, nb;
     int32_t kind;
 } ft_binary_args;
 
-/* dy NULL: y = gelu(a) * b; else da, db. */
+/* Without dy: y = gelu(a) * b; else da, db. */
 typedef struct ft_gated_gelu_args {
-    float *y, *da, *db;
-    const float *dy, *a, *b;
+    ft_numbers y, da, db, dy, a, b;
     int64_t n;
 } ft_gated_gelu_args;
 
@@ -59,8 +53,7 @@ typedef struct ft_cuda_draw {
 /* y = dropout(x), dropout(max(x, 0)), residual + dropout(x); with `seen`, which is y of
  * relu_dropout: scale * x where seen > 0. A thread has 8 elements of one sample. */
 typedef struct ft_dropout_args {
-    float *y;
-    const float *x, *residual, *seen;
+    ft_numbers y, x, residual, seen;
     int64_t samples, per_sample;
     ft_cuda_draw draw;
     int32_t relu;
@@ -68,23 +61,23 @@ typedef struct ft_dropout_args {
 
 /* Rows of n: y = softmax(a); with b, which is y: y = b (a - sum(a b)). A warp a row. */
 typedef struct ft_softmax_args {
-    float *y;
-    const float *a, *b;
+    ft_numbers y, a, b;
     int64_t rows, n;
 } ft_softmax_args;
 
 /* Norms over rows of D; a warp a row. stats: rstd, or mean and rstd. b NULL: RMS. */
 typedef struct ft_norm_args {
-    float *y, *stats;
-    const float *x, *w, *b;
+    ft_numbers y, x;
+    float *stats;
+    const float *w, *b;
     int64_t rows, D;
     float eps;
     int32_t centred;
 } ft_norm_args;
 
 typedef struct ft_norm_grad_args {
-    float *dx;
-    const float *dy, *x, *w, *stats;
+    ft_numbers dx, dy, x;
+    const float *w, *stats;
     int64_t rows, D;
     int32_t centred;
 } ft_norm_grad_args;
@@ -92,8 +85,9 @@ typedef struct ft_norm_grad_args {
 /* parts (n_parts, D) f64: sums over so many rows of x (rows, D); with `x` and `stats`, of dy times
  * the normalised x, for the gradient of a norm's weight. Grid: columns, parts. */
 typedef struct ft_column_parts_args {
+    ft_numbers dy, x;
     double *parts;
-    const float *dy, *x, *stats;
+    const float *stats;
     int64_t rows, D, per_part, n_parts;
     int32_t centred;
 } ft_column_parts_args;
@@ -108,8 +102,8 @@ typedef struct ft_column_sum_args {
 
 /* y[row] = sum of a row of n numbers times factor (+ y), or the largest. A block a row. */
 typedef struct ft_reduce_args {
+    ft_numbers x;
     float *y;
-    const float *x;
     int64_t n, inner; /* of (outer, n, inner); a row for each outer and inner */
     double factor;
     int32_t add, largest;
@@ -117,30 +111,28 @@ typedef struct ft_reduce_args {
 
 /* dx (outer, n, inner) = factor * dy (outer, inner) */
 typedef struct ft_spread_args {
-    float *dx;
-    const float *dy;
+    ft_numbers dx, dy;
     int64_t outer, n, inner;
     float factor;
 } ft_spread_args;
 
 /* The first of equal largest numbers gets dy; a thread a column. */
 typedef struct ft_max_grad_args {
-    float *dx;
-    const float *dy, *x, *y;
+    ft_numbers dx, dy, x, y;
     int64_t outer, n, inner;
 } ft_max_grad_args;
 
 /* A warp a row. */
 typedef struct ft_argmax_args {
+    ft_numbers x;
     int32_t *y;
-    const float *x;
     int64_t rows, n;
 } ft_argmax_args;
 
 /* whole (outer, n, inner), part (outer, count, inner) of it from `from` on. With `back` the whole
  * gets the part, and zeros elsewhere or, with `add`, what it had. */
 typedef struct ft_span_args {
-    float *whole, *part;
+    ft_numbers whole, part;
     int64_t outer, n, inner, from, count;
     int32_t back, add;
 } ft_span_args;
@@ -155,7 +147,7 @@ typedef struct ft_cache_append_args {
 
 /* y[i] = table[ids[i]]; a block an id. */
 typedef struct ft_embedding_args {
-    float *y;
+    ft_numbers y;
     const float *table;
     const int32_t *ids;
     int64_t n, rows, D;
@@ -164,8 +156,8 @@ typedef struct ft_embedding_args {
 
 /* Adds the rows of dy with one id in their order, in the block of its first occurrence. */
 typedef struct ft_embedding_grad_args {
+    ft_numbers dy;
     float *dtable;
-    const float *dy;
     const int32_t *ids;
     int64_t n, rows, D, padding;
     ft_cuda_fault *fault;
@@ -173,8 +165,8 @@ typedef struct ft_embedding_grad_args {
 
 /* stats and nll of a row; a block a row. */
 typedef struct ft_cross_entropy_args {
+    ft_numbers logits;
     float *stats, *nll;
-    const float *logits;
     const int32_t *labels;
     int64_t rows, V;
     ft_cuda_fault *fault;
@@ -188,8 +180,8 @@ typedef struct ft_loss_args {
 } ft_loss_args;
 
 typedef struct ft_cross_entropy_grad_args {
-    float *dlogits;
-    const float *dloss, *logits, *weight, *stats;
+    ft_numbers dlogits, logits;
+    const float *dloss, *weight, *stats;
     const int32_t *labels;
     int64_t rows, V;
 } ft_cross_entropy_grad_args;
@@ -197,9 +189,8 @@ typedef struct ft_cross_entropy_grad_args {
 /* c (M, N) = op(a) op(b) (+ c) (+ bias) (relu), for each of a batch. Transposed, a is (K, M) and b
  * (N, K). Operands are rounded first; sums are f32. */
 typedef struct ft_product_args {
-    float *c;
-    const float *a, *b, *bias;
-    const uint16_t *b_half; /* NULL, or the numbers of b in bf16 or f16: b is not read */
+    ft_numbers c, a, b;
+    const void *bias; /* as c is kept, for cuBLASLt; else f32 */
     int64_t M, N, K;
     int16_t transpose_a, transpose_b;
     int32_t add, relu, rounding;
@@ -217,9 +208,10 @@ typedef struct ft_attention_line_args {
 /* ops/op_attention.c says what is computed; a block FT_CUDA_TOGETHER queries of a head. k and v of
  * packed inputs lie behind q. line NULL: nothing is added to scores. */
 typedef struct ft_attention_args {
-    const float *q, *k, *v, *line;
+    ft_numbers q, k, v, y;
+    const float *line;
+    float *lse;
     const int32_t *mask, *position;
-    float *y, *lse;
     int64_t B, Tq, Tk, H, D;
     int64_t step; /* from one position to the next, in q, k and v */
     float scale;
@@ -231,8 +223,8 @@ typedef struct ft_attention_args {
  * dropout. It is dy . y as well: delta (B, H, Tq), a warp a query of a head. That is enough for
  * products of rounded operands. */
 typedef struct ft_attention_delta_args {
+    ft_numbers dy, y;
     float *delta;
-    const float *dy, *y;
     int64_t B, Tq, H, D;
 } ft_attention_delta_args;
 
@@ -240,7 +232,7 @@ typedef struct ft_attention_delta_args {
  * probability: delta (2, B, H, Tq), to be added; a block FT_CUDA_TOGETHER queries of a head. */
 typedef struct ft_attention_mean_args {
     ft_attention_args of; /* y is not written; lse is read */
-    const float *dy;
+    ft_numbers dy;
     float *delta;
 } ft_attention_mean_args;
 
@@ -249,26 +241,29 @@ typedef struct ft_attention_mean_args {
  * least of the strip on. */
 typedef struct ft_attention_queries_args {
     ft_attention_args of; /* y is not written; lse is read */
-    const float *dy, *delta;
-    float *dq, *lines;
+    ft_numbers dy, dq;
+    const float *delta;
+    float *lines;
 } ft_attention_queries_args;
 
 /* dk and dv; a block FT_CUDA_TOGETHER keys of a head. */
 typedef struct ft_attention_keys_args {
     ft_attention_args of;
-    const float *dy, *delta;
-    float *dk, *dv;
+    ft_numbers dy, dk, dv;
+    const float *delta;
 } ft_attention_keys_args;
 
-/* Products by tensor cores, of operands in bf16 or f16; a block FT_CUDA_WIDE queries or keys of a
- * head. D is a multiple of 4 and at most 64, or 128, and rows begin at multiples of 16 bytes. */
-typedef ft_attention_args ft_attention_bf16_64_args, ft_attention_bf16_128_args,
-    ft_attention_f16_64_args, ft_attention_tf32_64_args, ft_attention_tf32_128_args;
-typedef ft_attention_queries_args ft_attention_queries_bf16_64_args,
-    ft_attention_queries_bf16_128_args, ft_attention_queries_f16_64_args,
-    ft_attention_queries_tf32_64_args, ft_attention_queries_tf32_128_args;
-typedef ft_attention_keys_args ft_attention_keys_bf16_64_args, ft_attention_keys_bf16_128_args,
-    ft_attention_keys_f16_64_args, ft_attention_keys_tf32_64_args, ft_attention_keys_tf32_128_args;
+/* Products by tensor cores, of operands in bf16, f16 or tf32; a block FT_CUDA_WIDE queries or keys
+ * of a head. D is a multiple of 4 and at most 64, or 128. All rows are f32, or in those called
+ * `kept` in the 16 bits of the operands; four numbers of one begin at a multiple of their bytes. */
+#define FT_CUDA_ON_CORES(args, name)                                                               \
+    typedef args name##_bf16_64_args, name##_bf16_128_args, name##_f16_64_args,                    \
+        name##_tf32_64_args, name##_tf32_128_args, name##_kept_bf16_64_args,                       \
+        name##_kept_bf16_128_args, name##_kept_f16_64_args
+FT_CUDA_ON_CORES(ft_attention_args, ft_attention);
+FT_CUDA_ON_CORES(ft_attention_queries_args, ft_attention_queries);
+FT_CUDA_ON_CORES(ft_attention_keys_args, ft_attention_keys);
+#undef FT_CUDA_ON_CORES
 
 /* dtable (R, H) (+)= the lines; a block a bucket of a head. */
 typedef struct ft_attention_table_args {

@@ -29,7 +29,7 @@ typedef struct fill_given {
     size_t bytes;
 } fill_given;
 
-_Static_assert(sizeof(product_given) == 6 * 8 + 3 * 8 + 2 * 2 + 3 * 4, "no padding: see ft_given");
+_Static_assert(sizeof(product_given) == 7 * 8 + 4 * 8 + 2 * 2 + 3 * 4, "no padding: see ft_given");
 
 static ft_status give_kernel(const stream *s, const ft_given *g, ft_error *err)
 {

@@ -46,4 +46,16 @@ typedef struct ft_cuda_peers {
 int ft_cuda_reach(ft_cuda_peers *peers, const ft_cuda_api *api, int card, int other,
                   cu_context context);
 
+static inline ft_numbers ft_cuda_numbers(const void *at, ft_dtype dtype)
+{
+    return (ft_numbers){(void *)(uintptr_t)at, dtype == FT_BF16  ? FT_CUDA_BF16
+                                               : dtype == FT_F16 ? FT_CUDA_F16
+                                                                 : FT_CUDA_F32};
+}
+/* Those from number i on. */
+static inline ft_numbers ft_cuda_from(ft_numbers x, int64_t i)
+{
+    return (ft_numbers){(char *)x.at + i * (x.kept == FT_CUDA_F32 ? 4 : 2), x.kept};
+}
+
 #endif

@@ -1,9 +1,9 @@
 /* cuda/kernels.h - the kernels of kernels/: their names, their blocks.
  *
  * Read by the launchers (C) and by the kernels themselves (C++, for cards and for the emulation). A
- * kernel `name` takes one argument, ft_NAME_args. Tensors are contiguous f32 unless said otherwise;
- * addresses are of the device. A kernel writes all of what it gives; the same inputs give the same
- * bits, whatever runs beside it. */
+ * kernel `name` takes one argument, ft_NAME_args. Tensors are contiguous f32, or ft_numbers, unless
+ * said otherwise; addresses are of the device. A kernel writes all of what it gives; the same
+ * inputs give the same bits, whatever runs beside it. */
 #ifndef FT_CUDA_KERNELS_H
 #define FT_CUDA_KERNELS_H
 
@@ -44,16 +44,25 @@
     X(attention_f16_64, 256)                                                                       \
     X(attention_tf32_64, 256)                                                                      \
     X(attention_tf32_128, 256)                                                                     \
+    X(attention_kept_bf16_64, 256)                                                                 \
+    X(attention_kept_bf16_128, 256)                                                                \
+    X(attention_kept_f16_64, 256)                                                                  \
     X(attention_queries_bf16_64, 256)                                                              \
     X(attention_queries_bf16_128, 256)                                                             \
     X(attention_queries_f16_64, 256)                                                               \
     X(attention_queries_tf32_64, 256)                                                              \
     X(attention_queries_tf32_128, 256)                                                             \
+    X(attention_queries_kept_bf16_64, 256)                                                         \
+    X(attention_queries_kept_bf16_128, 256)                                                        \
+    X(attention_queries_kept_f16_64, 256)                                                          \
     X(attention_keys_bf16_64, 256)                                                                 \
     X(attention_keys_bf16_128, 256)                                                                \
     X(attention_keys_f16_64, 256)                                                                  \
     X(attention_keys_tf32_64, 256)                                                                 \
     X(attention_keys_tf32_128, 256)                                                                \
+    X(attention_keys_kept_bf16_64, 256)                                                            \
+    X(attention_keys_kept_bf16_128, 256)                                                           \
+    X(attention_keys_kept_f16_64, 256)                                                             \
     X(attention_table, 128)                                                                        \
     X(look_parts, 256)                                                                             \
     X(look, 256)                                                                                   \
@@ -88,6 +97,15 @@ enum {
     FT_CUDA_ROWS = 64,     /* of a block of adafactor_apply; of its factors at once */
     FT_CUDA_LOOKS = 128    /* parts of a sum of squares, at most */
 };
+
+/* What numbers are kept in, and what operands of products are rounded to. */
+typedef enum { FT_CUDA_F32, FT_CUDA_TF32, FT_CUDA_BF16, FT_CUDA_F16 } ft_cuda_rounding;
+
+/* Numbers of a tensor that may be kept in 16 bits; at NULL: none. */
+typedef struct ft_numbers {
+    void *at;
+    int64_t kept; /* FT_CUDA_F32, FT_CUDA_BF16 or FT_CUDA_F16 */
+} ft_numbers;
 
 /* What was found wrong with the contents of a tensor; the first one stays. In host memory. */
 typedef enum {

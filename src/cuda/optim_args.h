@@ -22,7 +22,7 @@ typedef struct ft_cuda_look {
  * tensor alone; the flags join what is there. */
 typedef struct ft_look_tensor {
     ft_cuda_look *out;
-    const float *x;
+    ft_numbers x;
     int64_t n, per_part;
 } ft_look_tensor;
 

@@ -12,8 +12,8 @@
 typedef struct shape {
     int64_t M, N, K, batch;
     bool transpose_a, transpose_b, relu, bias;
-    int32_t rounding;
-    uint32_t alignment; /* of all its matrices, in bytes */
+    int32_t rounding, result; /* what c is kept in */
+    uint32_t alignment;       /* of all its matrices, in bytes */
 } shape;
 
 typedef struct plan {
@@ -82,13 +82,13 @@ static bool same_shape(const shape *x, const shape *y)
     return x->M == y->M && x->N == y->N && x->K == y->K && x->batch == y->batch &&
            x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
            x->alignment == y->alignment && x->relu == y->relu && x->bias == y->bias &&
-           x->rounding == y->rounding;
+           x->rounding == y->rounding && x->result == y->result;
 }
 
 /* The library counts on 256 bytes where it is not told. */
 static uint32_t alignment_of(const ft_product_args *args)
 {
-    uintptr_t all = (uintptr_t)args->a | (uintptr_t)args->b | (uintptr_t)args->c | 256;
+    uintptr_t all = (uintptr_t)args->a.at | (uintptr_t)args->b.at | (uintptr_t)args->c.at | 256;
     return (uint32_t)(all & -all);
 }
 
@@ -110,14 +110,15 @@ static ft_status set(const ft_cublas_api *api, cublas_product product, int attri
     return check(api->product_set(product, attribute, &value, sizeof value), "a product", err);
 }
 
+static const int TYPES[] = {[FT_CUDA_F32] = CUBLAS_F32,
+                            [FT_CUDA_TF32] = CUBLAS_F32,
+                            [FT_CUDA_BF16] = CUBLAS_BF16,
+                            [FT_CUDA_F16] = CUBLAS_F16};
+
 static ft_status describe(const ft_cublas_api *api, plan *x, ft_error *err)
 {
     const shape *s = &x->of;
-    static const int types[] = {[FT_CUDA_F32] = CUBLAS_F32,
-                                [FT_CUDA_TF32] = CUBLAS_F32,
-                                [FT_CUDA_BF16] = CUBLAS_BF16,
-                                [FT_CUDA_F16] = CUBLAS_F16};
-    int type = types[s->rounding];
+    int type = TYPES[s->rounding];
     int32_t epilogue = (s->relu ? CUBLAS_EPILOGUE_RELU : 0) | (s->bias ? CUBLAS_EPILOGUE_BIAS : 0);
     int compute = s->rounding == FT_CUDA_TF32 ? CUBLAS_COMPUTE_TF32 : CUBLAS_COMPUTE_F32;
     FT_TRY(check(api->product_new(&x->product, compute, CUBLAS_F32), "a product", err));
@@ -128,7 +129,7 @@ static ft_status describe(const ft_cublas_api *api, plan *x, ft_error *err)
                        s->batch, err));
     FT_TRY(make_layout(api, &x->b, type, s->transpose_b ? s->N : s->K, s->transpose_b ? s->K : s->N,
                        s->batch, err));
-    return make_layout(api, &x->c, CUBLAS_F32, s->M, s->N, s->batch, err);
+    return make_layout(api, &x->c, TYPES[s->result], s->M, s->N, s->batch, err);
 }
 
 static ft_status prefer(const ft_cublas_api *api, cublas_preference preference, const plan *x,
@@ -203,6 +204,7 @@ static ft_status find_plan(ft_products *p, const ft_product_args *args, int64_t 
                       .relu = args->relu,
                       .bias = args->bias != NULL,
                       .rounding = args->rounding,
+                      .result = (int32_t)args->c.kept,
                       .alignment = alignment_of(args)};
     for (int i = 0; i < p->n; i++) {
         *out = &p->plans[i];
@@ -230,8 +232,8 @@ ft_status ft_products_multiply(ft_products *p, const ft_product_args *args, int6
     const plan *x;
     FT_TRY(find_plan(p, args, batch, place, &x, err));
     FT_TRY(set_bias(p, x, args, err));
-    return check(p->api->multiply(p->handle, x->product, &one, args->b, x->b, args->a, x->a, &kept,
-                                  args->c, x->c, args->c, x->c, &x->algorithm, place->scratch,
-                                  place->scratch_bytes, place->stream),
+    return check(p->api->multiply(p->handle, x->product, &one, args->b.at, x->b, args->a.at, x->a,
+                                  &kept, args->c.at, x->c, args->c.at, x->c, &x->algorithm,
+                                  place->scratch, place->scratch_bytes, place->stream),
                  "a product", err);
 }

@@ -22,8 +22,8 @@ typedef struct ft_product_place {
 /* Whether the library has an algorithm for the shape, which is searched for when it first comes. */
 ft_status ft_products_have(ft_products *products, const ft_product_args *args, int64_t batch,
                            const ft_product_place *place, bool *out, ft_error *err);
-/* `batch` products, one behind the other, for which there is an algorithm; rounded to
- * 16 bits, a and b hold such numbers. */
+/* `batch` products, one behind the other, for which there is an algorithm. Rounded to 16 bits, a
+ * and b are kept so; c may be, and then the bias is. */
 ft_status ft_products_multiply(ft_products *products, const ft_product_args *args, int64_t batch,
                                const ft_product_place *place, ft_error *err);
 

@@ -48,23 +48,52 @@ typedef struct way {
             FT_CUDA_WIDE, FT_CUDA_WIDE / (sharers), false                                          \
     }
 
-/* Tensor cores, where the call asks for them and the card has them for such numbers. */
-static way way_of(const ft_call *call, const ft_attention *a)
+/* In what the first n_in inputs and n_out outputs are all kept, but absent ones; -1: not all in the
+ * same. */
+static int64_t kept_in(const ft_call *call, int n_in, int n_out)
+{
+    int64_t kept = ft_cuda_in(call, 0).kept;
+    for (int i = 0; i < n_in + n_out; i++) {
+        ft_numbers x = i < n_in ? ft_cuda_in(call, i) : ft_cuda_out(call, i - n_in);
+        if (x.at && x.kept != kept) return -1;
+    }
+    return kept;
+}
+
+/* Tensor cores, where the call asks for them and the card has them for such numbers, and rows are
+ * all f32 or all as the cores read them. */
+static way way_of(const ft_call *call, const ft_attention *a, int64_t kept)
 {
     static const way ordinary = {FT_CUDA_attention,      FT_CUDA_attention_queries,
                                  FT_CUDA_attention_keys, FT_CUDA_TOGETHER,
                                  FT_CUDA_TOGETHER,       true};
-    static const way cores[][2] = {
-        [FT_ATTENTION_BF16] = {ON_CORES(bf16_64, 1), ON_CORES(bf16_128, 1)},
-        [FT_ATTENTION_F16] = {ON_CORES(f16_64, 1)},
-        [FT_ATTENTION_TF32] = {ON_CORES(tf32_64, 1), ON_CORES(tf32_128, 2)},
+    static const way cores[][2][2] = {
+        [FT_ATTENTION_BF16] = {{ON_CORES(bf16_64, 1), ON_CORES(bf16_128, 1)},
+                               {ON_CORES(kept_bf16_64, 1), ON_CORES(kept_bf16_128, 1)}},
+        [FT_ATTENTION_F16] = {{ON_CORES(f16_64, 1)}, {ON_CORES(kept_f16_64, 1)}},
+        [FT_ATTENTION_TF32] = {{ON_CORES(tf32_64, 1), ON_CORES(tf32_128, 2)}},
     };
+    static const int64_t halves[] = {[FT_ATTENTION_BF16] = FT_CUDA_BF16,
+                                     [FT_ATTENTION_F16] = FT_CUDA_F16,
+                                     [FT_ATTENTION_TF32] = FT_CUDA_F32};
     const ft_device *device = call->stream->executor->device;
     const double rates[] = {[FT_ATTENTION_BF16] = device->bf16_flops_per_s,
                             [FT_ATTENTION_F16] = device->f16_flops_per_s,
                             [FT_ATTENTION_TF32] = device->tf32_flops_per_s};
-    if (rates[a->rounding] == 0) return ordinary;
-    return cores[a->rounding][a->D > 64];
+    bool half = kept == halves[a->rounding] && kept != FT_CUDA_F32;
+    if (rates[a->rounding] == 0 || (kept != FT_CUDA_F32 && !half)) return ordinary;
+    return cores[a->rounding][half][a->D > 64];
+}
+
+/* The way of a call of either row. */
+static way forward_way(const ft_call *call, const ft_attention *a)
+{
+    return way_of(call, a, kept_in(call, 3, 1));
+}
+
+static way grad_way(const ft_call *call, const ft_attention *a)
+{
+    return way_of(call, a, kept_in(call, 4, 3));
 }
 
 /* Blocks over n queries or keys of each head, which have so many of them. */
@@ -76,9 +105,9 @@ static ft_grid over(const ft_attention *a, int64_t n, int64_t rows)
 /* What both rows have: q is input `q`, mask and table follow each other. */
 static ft_attention_args args_of(const ft_call *call, const ft_attention *a, int q, int mask)
 {
-    ft_attention_args args = {.q = ft_in(call, q),
-                              .k = ft_in(call, q + 1),
-                              .v = ft_in(call, q + 2),
+    ft_attention_args args = {.q = ft_cuda_in(call, q),
+                              .k = ft_cuda_in(call, q + 1),
+                              .v = ft_cuda_in(call, q + 2),
                               .line = a->R ? in_work(call, 0) : NULL,
                               .mask = ft_ids(call, mask),
                               .B = a->B,
@@ -92,8 +121,8 @@ static ft_attention_args args_of(const ft_call *call, const ft_attention *a, int
                               .draw =
                                   ft_cuda_draw_of(&call->key, call->attrs[FT_ATTENTION_DROPOUT])};
     if (a->packed) {
-        args.k = args.q + a->H * a->D;
-        args.v = args.k + a->H * a->D;
+        args.k = ft_cuda_from(args.q, a->H * a->D);
+        args.v = ft_cuda_from(args.k, a->H * a->D);
     }
     return args;
 }
@@ -131,9 +160,9 @@ static ft_status attention_launch(const ft_call *call, ft_error *err)
     FT_TRY(make_line(call, &a, ft_in(call, TABLE), ft_ids(call, POSITION), err));
     ft_attention_args args = args_of(call, &a, 0, MASK);
     args.position = ft_ids(call, POSITION);
-    args.y = ft_out(call, 0);
+    args.y = ft_cuda_out(call, 0);
     args.lse = ft_out(call, 1);
-    const way by = way_of(call, &a);
+    const way by = forward_way(call, &a);
     return ft_cuda_launch(call->stream, by.forward, over(&a, a.Tq, by.rows), &args, err);
 }
 
@@ -153,14 +182,14 @@ static int64_t attention_work(const ft_spec *in, const double *attrs)
 static ft_status make_delta(const ft_call *call, const ft_attention *a, const ft_attention_args *of,
                             float *delta, ft_error *err)
 {
-    if (way_of(call, a).exact) {
-        const ft_attention_mean_args args = {.of = *of, .dy = ft_in(call, 0), .delta = delta};
+    if (grad_way(call, a).exact) {
+        const ft_attention_mean_args args = {.of = *of, .dy = ft_cuda_in(call, 0), .delta = delta};
         return ft_cuda_launch(call->stream, FT_CUDA_attention_mean,
                               over(a, a->Tq, FT_CUDA_TOGETHER), &args, err);
     }
-    const ft_attention_delta_args args = {.delta = delta,
-                                          .dy = ft_in(call, 0),
-                                          .y = ft_in(call, 4),
+    const ft_attention_delta_args args = {.dy = ft_cuda_in(call, 0),
+                                          .y = ft_cuda_in(call, 4),
+                                          .delta = delta,
                                           .B = a->B,
                                           .Tq = a->Tq,
                                           .H = a->H,
@@ -197,17 +226,18 @@ static ft_status attention_grad_launch(const ft_call *call, ft_error *err)
     of.lse = call->in[5].data;
     FT_TRY(make_delta(call, &a, &of, in_work(call, at.delta), err));
     const ft_attention_queries_args queries = {.of = of,
-                                               .dy = ft_in(call, 0),
+                                               .dy = ft_cuda_in(call, 0),
+                                               .dq = ft_cuda_out(call, 0),
                                                .delta = in_work(call, at.delta),
-                                               .dq = ft_out(call, 0),
                                                .lines = a.R ? in_work(call, at.lines) : NULL};
-    const way by = way_of(call, &a);
+    const way by = grad_way(call, &a);
     FT_TRY(ft_cuda_launch(call->stream, by.queries, over(&a, a.Tq, by.grad_rows), &queries, err));
-    const ft_attention_keys_args keys = {.of = of,
-                                         .dy = queries.dy,
-                                         .delta = queries.delta,
-                                         .dk = a.packed ? queries.dq + inner : ft_out(call, 1),
-                                         .dv = a.packed ? queries.dq + 2 * inner : ft_out(call, 2)};
+    const ft_attention_keys_args keys = {
+        .of = of,
+        .dy = queries.dy,
+        .dk = a.packed ? ft_cuda_from(queries.dq, inner) : ft_cuda_out(call, 1),
+        .dv = a.packed ? ft_cuda_from(queries.dq, 2 * inner) : ft_cuda_out(call, 2),
+        .delta = queries.delta};
     FT_TRY(ft_cuda_launch(call->stream, by.keys, over(&a, a.Tk, by.grad_rows), &keys, err));
     return a.R ? sum_lines(call, &a, &at, err) : FT_OK;
 }

@@ -1,12 +1,14 @@
 /* launch/element_rows.c - rows that look at every number by itself. */
 #include "launch/rows.h"
 
+static const ft_numbers NONE; /* no tensor */
+
 static ft_status map(const ft_call *call, ft_cuda_map kind, float factor, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->out[0].shape);
-    const ft_map_args args = {.y = ft_out(call, 0),
-                              .a = kind == FT_CUDA_ONE ? NULL : ft_in(call, 0),
-                              .b = kind > FT_CUDA_SCALE ? ft_in(call, 1) : NULL,
+    const ft_map_args args = {.y = ft_cuda_out(call, 0),
+                              .a = kind == FT_CUDA_ONE ? NONE : ft_cuda_in(call, 0),
+                              .b = kind > FT_CUDA_SCALE ? ft_cuda_in(call, 1) : NONE,
                               .n = n,
                               .factor = factor,
                               .map = kind,
@@ -43,9 +45,9 @@ static ft_status one_launch(const ft_call *call, ft_error *err)
 static ft_status binary(const ft_call *call, ft_cuda_binary kind, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->in[0].shape);
-    const ft_binary_args args = {ft_out(call, 0),
-                                 ft_in(call, 0),
-                                 ft_in(call, 1),
+    const ft_binary_args args = {ft_cuda_out(call, 0),
+                                 ft_cuda_in(call, 0),
+                                 ft_cuda_in(call, 1),
                                  n,
                                  ft_shape_count(&call->in[1].shape),
                                  kind};
@@ -76,18 +78,18 @@ static ft_status gated_gelu_launch(const ft_call *call, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->out[0].shape);
     const ft_gated_gelu_args args = {
-        .y = ft_out(call, 0), .a = ft_in(call, 0), .b = ft_in(call, 1), .n = n};
+        .y = ft_cuda_out(call, 0), .a = ft_cuda_in(call, 0), .b = ft_cuda_in(call, 1), .n = n};
     return ft_cuda_launch(call->stream, FT_CUDA_gated_gelu, ft_each_grid(n), &args, err);
 }
 
 static ft_status gated_gelu_grad_launch(const ft_call *call, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->out[0].shape);
-    const ft_gated_gelu_args args = {.da = ft_out(call, 0),
-                                     .db = ft_out(call, 1),
-                                     .dy = ft_in(call, 0),
-                                     .a = ft_in(call, 1),
-                                     .b = ft_in(call, 2),
+    const ft_gated_gelu_args args = {.da = ft_cuda_out(call, 0),
+                                     .db = ft_cuda_out(call, 1),
+                                     .dy = ft_cuda_in(call, 0),
+                                     .a = ft_cuda_in(call, 1),
+                                     .b = ft_cuda_in(call, 2),
                                      .n = n};
     return ft_cuda_launch(call->stream, FT_CUDA_gated_gelu, ft_each_grid(n), &args, err);
 }
@@ -102,14 +104,14 @@ ft_cuda_draw ft_cuda_draw_of(const ft_rng_key *key, double p)
         {draw.key[0], draw.key[1]}, draw.sample, threshold, ft_dropout_scale(threshold)};
 }
 
-static ft_status dropout(const ft_call *call, const float *residual, const float *seen, bool relu,
+static ft_status dropout(const ft_call *call, ft_numbers residual, ft_numbers seen, bool relu,
                          ft_error *err)
 {
     const ft_shape *shape = &call->in[0].shape;
     int64_t n = ft_shape_count(shape), samples = shape->n_dims ? shape->dims[0] : 1;
     if (n == 0) return FT_OK;
-    const ft_dropout_args args = {.y = ft_out(call, 0),
-                                  .x = ft_in(call, 0),
+    const ft_dropout_args args = {.y = ft_cuda_out(call, 0),
+                                  .x = ft_cuda_in(call, 0),
                                   .residual = residual,
                                   .seen = seen,
                                   .samples = samples,
@@ -123,22 +125,22 @@ static ft_status dropout(const ft_call *call, const float *residual, const float
 
 static ft_status dropout_launch(const ft_call *call, ft_error *err)
 {
-    return dropout(call, NULL, NULL, false, err);
+    return dropout(call, NONE, NONE, false, err);
 }
 
 static ft_status dropout_add_launch(const ft_call *call, ft_error *err)
 {
-    return dropout(call, ft_in(call, 1), NULL, false, err);
+    return dropout(call, ft_cuda_in(call, 1), NONE, false, err);
 }
 
 static ft_status relu_dropout_launch(const ft_call *call, ft_error *err)
 {
-    return dropout(call, NULL, NULL, true, err);
+    return dropout(call, NONE, NONE, true, err);
 }
 
 static ft_status relu_dropout_grad_launch(const ft_call *call, ft_error *err)
 {
-    return dropout(call, NULL, ft_in(call, 1), false, err);
+    return dropout(call, NONE, ft_cuda_in(call, 1), false, err);
 }
 
 const ft_cuda_row ft_cuda_element_rows[] = {

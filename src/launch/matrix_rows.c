@@ -26,7 +26,7 @@ static ft_status column_sums(const ft_call *call, ft_column_parts_args args, flo
 
 static ft_status bias_grad_launch(const ft_call *call, ft_error *err)
 {
-    const ft_column_parts_args args = {.dy = ft_in(call, 0),
+    const ft_column_parts_args args = {.dy = ft_cuda_in(call, 0),
                                        .rows = ft_rows_of(&call->in[0].shape, 1),
                                        .D = call->out[0].shape.dims[0]};
     return column_sums(call, args, ft_out(call, 0), ft_adds(call, 0), err);
@@ -55,8 +55,8 @@ static axes axes_of(const ft_shape *shape, int axis)
 
 static ft_status reduce(const ft_call *call, axes at, double factor, bool largest, ft_error *err)
 {
-    const ft_reduce_args args = {.y = ft_out(call, 0),
-                                 .x = ft_in(call, 0),
+    const ft_reduce_args args = {.x = ft_cuda_in(call, 0),
+                                 .y = ft_out(call, 0),
                                  .n = at.n,
                                  .inner = at.inner,
                                  .factor = factor,
@@ -90,7 +90,7 @@ static ft_status sum_to_launch(const ft_call *call, ft_error *err)
     int64_t D = ft_shape_count(&call->out[0].shape);
     int64_t rows = ft_rows_of(&call->in[0].shape, call->out[0].shape.n_dims);
     if (D < FEW) return reduce(call, (axes){1, rows, D}, 1.0, false, err);
-    const ft_column_parts_args args = {.dy = ft_in(call, 0), .rows = rows, .D = D};
+    const ft_column_parts_args args = {.dy = ft_cuda_in(call, 0), .rows = rows, .D = D};
     return column_sums(call, args, ft_out(call, 0), ft_adds(call, 0), err);
 }
 
@@ -104,10 +104,12 @@ static int64_t sum_to_work(const ft_spec *in, const double *attrs)
 static ft_status spread_launch(const ft_call *call, ft_error *err)
 {
     axes at = axes_of(&call->in[1].shape, (int)call->attrs[0]);
-    const ft_spread_args args = {
-        ft_out(call, 0), ft_in(call, 0),
-        at.outer,        at.n,
-        at.inner,        call->attrs[1] != 0.0 ? 1.0f / (float)at.n : 1.0f};
+    const ft_spread_args args = {ft_cuda_out(call, 0),
+                                 ft_cuda_in(call, 0),
+                                 at.outer,
+                                 at.n,
+                                 at.inner,
+                                 call->attrs[1] != 0.0 ? 1.0f / (float)at.n : 1.0f};
     return ft_cuda_launch(call->stream, FT_CUDA_spread, ft_each_grid(at.outer * at.n * at.inner),
                           &args, err);
 }
@@ -115,8 +117,13 @@ static ft_status spread_launch(const ft_call *call, ft_error *err)
 static ft_status max_grad_launch(const ft_call *call, ft_error *err)
 {
     axes at = axes_of(&call->in[1].shape, (int)call->attrs[0]);
-    const ft_max_grad_args args = {ft_out(call, 0), ft_in(call, 0), ft_in(call, 1), ft_in(call, 2),
-                                   at.outer,        at.n,           at.inner};
+    const ft_max_grad_args args = {.dx = ft_cuda_out(call, 0),
+                                   .dy = ft_cuda_in(call, 0),
+                                   .x = ft_cuda_in(call, 1),
+                                   .y = ft_cuda_in(call, 2),
+                                   .outer = at.outer,
+                                   .n = at.n,
+                                   .inner = at.inner};
     return ft_cuda_launch(call->stream, FT_CUDA_max_grad,
                           (ft_grid){ft_blocks_of(at.outer * at.inner, 256), 1, 1}, &args, err);
 }
@@ -124,29 +131,29 @@ static ft_status max_grad_launch(const ft_call *call, ft_error *err)
 static ft_status argmax_launch(const ft_call *call, ft_error *err)
 {
     int64_t rows = ft_rows_of(&call->in[0].shape, 1);
-    const ft_argmax_args args = {call->out[0].data, ft_in(call, 0), rows,
+    const ft_argmax_args args = {ft_cuda_in(call, 0), call->out[0].data, rows,
                                  ft_dim_back(&call->in[0].shape, -1)};
     return ft_cuda_launch(call->stream, FT_CUDA_argmax, ft_warp_grid(rows), &args, err);
 }
 
 /* -- softmax ----------------------------------------------------------------------------------- */
 
-static ft_status softmax(const ft_call *call, const float *y, ft_error *err)
+static ft_status softmax(const ft_call *call, ft_numbers y, ft_error *err)
 {
     int64_t rows = ft_rows_of(&call->in[0].shape, 1);
-    const ft_softmax_args args = {ft_out(call, 0), ft_in(call, 0), y, rows,
+    const ft_softmax_args args = {ft_cuda_out(call, 0), ft_cuda_in(call, 0), y, rows,
                                   ft_dim_back(&call->in[0].shape, -1)};
     return ft_cuda_launch(call->stream, FT_CUDA_softmax, ft_warp_grid(rows), &args, err);
 }
 
 static ft_status softmax_launch(const ft_call *call, ft_error *err)
 {
-    return softmax(call, NULL, err);
+    return softmax(call, (ft_numbers){0}, err);
 }
 
 static ft_status softmax_grad_launch(const ft_call *call, ft_error *err)
 {
-    return softmax(call, ft_in(call, 1), err);
+    return softmax(call, ft_cuda_in(call, 1), err);
 }
 
 /* -- norms ------------------------------------------------------------------------------------- */
@@ -154,9 +161,9 @@ static ft_status softmax_grad_launch(const ft_call *call, ft_error *err)
 static ft_status norm(const ft_call *call, bool centred, ft_error *err)
 {
     int64_t rows = ft_rows_of(&call->in[0].shape, 1);
-    const ft_norm_args args = {.y = ft_out(call, 0),
+    const ft_norm_args args = {.y = ft_cuda_out(call, 0),
+                               .x = ft_cuda_in(call, 0),
                                .stats = ft_out(call, 1),
-                               .x = ft_in(call, 0),
                                .w = ft_in(call, 1),
                                .b = centred ? ft_in(call, 2) : NULL,
                                .rows = rows,
@@ -169,9 +176,9 @@ static ft_status norm(const ft_call *call, bool centred, ft_error *err)
 static ft_status norm_grad(const ft_call *call, bool centred, ft_error *err)
 {
     int64_t rows = ft_rows_of(&call->in[0].shape, 1), D = ft_dim_back(&call->in[0].shape, -1);
-    const ft_norm_grad_args args = {.dx = ft_out(call, 0),
-                                    .dy = ft_in(call, 0),
-                                    .x = ft_in(call, 1),
+    const ft_norm_grad_args args = {.dx = ft_cuda_out(call, 0),
+                                    .dy = ft_cuda_in(call, 0),
+                                    .x = ft_cuda_in(call, 1),
                                     .w = ft_in(call, 2),
                                     .stats = ft_in(call, 3),
                                     .rows = rows,
@@ -182,7 +189,7 @@ static ft_status norm_grad(const ft_call *call, bool centred, ft_error *err)
         .dy = args.dy, .x = args.x, .stats = args.stats, .rows = rows, .D = D, .centred = centred};
     FT_TRY(column_sums(call, columns, ft_out(call, 1), ft_adds(call, 1), err));
     if (!centred) return FT_OK;
-    columns.x = NULL;
+    columns.x.at = NULL;
     return column_sums(call, columns, ft_out(call, 2), ft_adds(call, 2), err);
 }
 
@@ -217,9 +224,9 @@ static ft_status layer_norm_grad_launch(const ft_call *call, ft_error *err)
 static ft_status cross_entropy_launch(const ft_call *call, ft_error *err)
 {
     int64_t rows = ft_shape_count(&call->in[1].shape);
-    const ft_cross_entropy_args args = {.stats = ft_out(call, 1),
+    const ft_cross_entropy_args args = {.logits = ft_cuda_in(call, 0),
+                                        .stats = ft_out(call, 1),
                                         .nll = ft_out(call, 2),
-                                        .logits = ft_in(call, 0),
                                         .labels = ft_ids(call, 1),
                                         .rows = rows,
                                         .V = ft_dim_back(&call->in[0].shape, -1),
@@ -232,9 +239,9 @@ static ft_status cross_entropy_launch(const ft_call *call, ft_error *err)
 static ft_status cross_entropy_grad_launch(const ft_call *call, ft_error *err)
 {
     int64_t rows = ft_shape_count(&call->in[2].shape);
-    const ft_cross_entropy_grad_args args = {.dlogits = ft_out(call, 0),
+    const ft_cross_entropy_grad_args args = {.dlogits = ft_cuda_out(call, 0),
+                                             .logits = ft_cuda_in(call, 1),
                                              .dloss = ft_in(call, 0),
-                                             .logits = ft_in(call, 1),
                                              .labels = ft_ids(call, 2),
                                              .weight = ft_in(call, 3),
                                              .stats = ft_in(call, 4),

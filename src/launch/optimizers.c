@@ -241,7 +241,7 @@ static ft_status adafactor_predict(ft_device_stream *stream, const ft_prediction
     double keep = 1;
     if (h[SCALE_PARAMETER] != 0.0 && h[WEIGHT_DECAY] != 0.0 && n) {
         ft_look *found = (ft_look *)ft_cuda_scratch(stream) + FT_CUDA_LOOKS;
-        FT_TRY(ft_cuda_look_at(stream, &(ft_looking){q->param, n, found}, 1, err));
+        FT_TRY(ft_cuda_look_at(stream, &(ft_looking){q->param, FT_F32, n, found}, 1, err));
         args.squares = &found->squares;
         for (int k = 0; k < q->n; k++) {
             args.keep = (float)(q->rates[k] * h[WEIGHT_DECAY]);

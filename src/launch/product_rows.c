@@ -19,21 +19,43 @@ static ft_status round_to(ft_device_stream *stream, const float *x, int64_t n, i
     return ft_cuda_launch(stream, FT_CUDA_to_half, ft_each_grid(n), &args, err);
 }
 
-/* The library reads operands in 16 bits from the call's workspace, and packed weights. */
+/* Makes n numbers of `x`, which is f32, those in 16 bits that the library reads, in the workspace
+ * from *room on. */
+static ft_status make_half(const ft_call *call, ft_numbers *x, int64_t n, int rounding, char **room,
+                           ft_error *err)
+{
+    if (x->kept == rounding) return FT_OK;
+    FT_TRY(round_to(call->stream, x->at, n, rounding, *room, err));
+    *x = (ft_numbers){*room, rounding};
+    *room += half_room(n);
+    return FT_OK;
+}
+
+/* Numbers of 16 bits are those of the rounding, as a precision has them. */
+static bool suits(const ft_numbers *x, int rounding)
+{
+    return x->kept == FT_CUDA_F32 || (is_half(rounding) && x->kept == rounding);
+}
+
+/* The library reads operands that are both in 16 bits, or both f32, and a bias like its result. */
 static ft_status by_library(const ft_call *call, const ft_product_args *args, int64_t batch,
                             bool *done, ft_error *err)
 {
     ft_product_args rounded = *args;
+    char *room = call->work;
+    int rounding = args->rounding;
     *done = false;
-    if (!ft_cuda_has_library(call->stream)) return FT_OK;
-    if (!is_half(args->rounding)) return ft_cuda_multiply(call->stream, args, batch, done, err);
-    int64_t na = args->M * args->K, nb = args->K * args->N;
-    char *a = call->work, *b = a + half_room(na);
-    FT_TRY(round_to(call->stream, args->a, na, args->rounding, a, err));
-    if (!args->b_half) FT_TRY(round_to(call->stream, args->b, nb, args->rounding, b, err));
-    rounded.a = (const float *)(const void *)a;
-    rounded.b =
-        args->b_half ? (const float *)(const void *)args->b_half : (const float *)(const void *)b;
+    if (!ft_cuda_has_library(call->stream) || !suits(&args->a, rounding) ||
+        !suits(&args->b, rounding) || !suits(&args->c, rounding))
+        return FT_OK;
+    if (is_half(rounding)) {
+        ft_numbers bias = {(void *)(uintptr_t)args->bias, FT_CUDA_F32};
+        FT_TRY(make_half(call, &rounded.a, args->M * args->K, rounding, &room, err));
+        FT_TRY(make_half(call, &rounded.b, args->K * args->N, rounding, &room, err));
+        if (bias.at && args->c.kept == rounding)
+            FT_TRY(make_half(call, &bias, args->N, rounding, &room, err));
+        rounded.bias = bias.at;
+    }
     return ft_cuda_multiply(call->stream, &rounded, batch, done, err);
 }
 
@@ -52,6 +74,13 @@ static ft_status product(const ft_call *call, const ft_product_args *args, int64
 /* Attributes (ops/op_linear.c). */
 enum { ACTIVATION = 0, TRANSPOSED = 1, LINEAR_ROUNDING = 2, GRAD_ROUNDING = 0 };
 
+/* The weight of a call, or its copy in 16 bits. */
+static ft_numbers weight_of(const ft_call *call, int rounding)
+{
+    if (!call->packed) return ft_cuda_in(call, 1);
+    return (ft_numbers){(void *)(uintptr_t)call->packed, rounding};
+}
+
 /* Of the attributes bf16, tf32, f16, which follow each other. */
 static int rounding_of(const double *attrs)
 {
@@ -63,38 +92,38 @@ static int rounding_of(const double *attrs)
 
 static ft_status linear_launch(const ft_call *call, ft_error *err)
 {
-    const ft_product_args args = {.c = ft_out(call, 0),
-                                  .a = ft_in(call, 0),
-                                  .b = ft_in(call, 1),
-                                  .b_half = call->packed,
+    int rounding = rounding_of(call->attrs + LINEAR_ROUNDING);
+    const ft_product_args args = {.c = ft_cuda_out(call, 0),
+                                  .a = ft_cuda_in(call, 0),
+                                  .b = weight_of(call, rounding),
                                   .bias = ft_in(call, 2),
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = ft_dim_back(&call->out[0].shape, -1),
                                   .K = ft_dim_back(&call->in[0].shape, -1),
                                   .transpose_b = call->attrs[TRANSPOSED] == 0.0,
                                   .relu = call->attrs[ACTIVATION] != 0.0,
-                                  .rounding = rounding_of(call->attrs + LINEAR_ROUNDING)};
+                                  .rounding = rounding};
     return product(call, &args, 1, err);
 }
 
 static ft_status grad_input_launch(const ft_call *call, ft_error *err)
 {
-    const ft_product_args args = {.c = ft_out(call, 0),
-                                  .a = ft_in(call, 0),
-                                  .b = ft_in(call, 1),
-                                  .b_half = call->packed,
+    int rounding = rounding_of(call->attrs + GRAD_ROUNDING);
+    const ft_product_args args = {.c = ft_cuda_out(call, 0),
+                                  .a = ft_cuda_in(call, 0),
+                                  .b = weight_of(call, rounding),
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = call->in[1].shape.dims[1],
                                   .K = call->in[1].shape.dims[0],
-                                  .rounding = rounding_of(call->attrs + GRAD_ROUNDING)};
+                                  .rounding = rounding};
     return product(call, &args, 1, err);
 }
 
 static ft_status grad_weight_launch(const ft_call *call, ft_error *err)
 {
-    const ft_product_args args = {.c = ft_out(call, 0),
-                                  .a = ft_in(call, 0),
-                                  .b = ft_in(call, 1),
+    const ft_product_args args = {.c = ft_cuda_out(call, 0),
+                                  .a = ft_cuda_in(call, 0),
+                                  .b = ft_cuda_in(call, 1),
                                   .M = call->out[0].shape.dims[0],
                                   .N = call->out[0].shape.dims[1],
                                   .K = ft_rows_of(&call->in[0].shape, 1),
@@ -108,9 +137,9 @@ static ft_status matmul_launch(const ft_call *call, ft_error *err)
 {
     bool ta = call->attrs[0] != 0.0, tb = call->attrs[1] != 0.0;
     const ft_shape *a = &call->in[0].shape;
-    const ft_product_args args = {.c = ft_out(call, 0),
-                                  .a = ft_in(call, 0),
-                                  .b = ft_in(call, 1),
+    const ft_product_args args = {.c = ft_cuda_out(call, 0),
+                                  .a = ft_cuda_in(call, 0),
+                                  .b = ft_cuda_in(call, 1),
                                   .M = ft_dim_back(&call->out[0].shape, -2),
                                   .N = ft_dim_back(&call->out[0].shape, -1),
                                   .K = ft_dim_back(a, ta ? -2 : -1),
@@ -147,21 +176,24 @@ ft_status ft_cuda_pack(const ft_op *op, const ft_spec *in, const double *attrs, 
 
 /* -- the table --------------------------------------------------------------------------------- */
 
-/* Of both operands in 16 bits. */
-static int64_t operands(const ft_spec *in, int rounding)
+/* Of the first n inputs in 16 bits, where they are not kept so. */
+static int64_t halves(const ft_spec *in, int n, int rounding)
 {
-    if (!is_half(rounding)) return 0;
-    return half_room(ft_shape_count(&in[0].shape)) + half_room(ft_shape_count(&in[1].shape));
+    int64_t bytes = 0;
+    for (int i = 0; i < n && is_half(rounding); i++)
+        if (ft_present(&in[i]) && in[i].dtype == FT_F32)
+            bytes += half_room(ft_shape_count(&in[i].shape));
+    return bytes;
 }
 
 static int64_t linear_work(const ft_spec *in, const double *attrs)
 {
-    return operands(in, rounding_of(attrs + LINEAR_ROUNDING));
+    return halves(in, 3, rounding_of(attrs + LINEAR_ROUNDING));
 }
 
 static int64_t grad_work(const ft_spec *in, const double *attrs)
 {
-    return operands(in, rounding_of(attrs + GRAD_ROUNDING));
+    return halves(in, 2, rounding_of(attrs + GRAD_ROUNDING));
 }
 
 const ft_cuda_row ft_cuda_product_rows[] = {

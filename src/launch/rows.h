@@ -22,6 +22,16 @@ const char *ft_cuda_pack_kind(const ft_op *op, const double *attrs);
 ft_status ft_cuda_pack(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,
                        void *packed, const ft_packer *by, ft_error *err);
 
+/* Input or output i as it is kept. */
+static inline ft_numbers ft_cuda_in(const ft_call *call, int i)
+{
+    return ft_cuda_numbers(call->in[i].data, call->in[i].dtype);
+}
+static inline ft_numbers ft_cuda_out(const ft_call *call, int i)
+{
+    return ft_cuda_numbers(call->out[i].data, call->out[i].dtype);
+}
+
 /* Of a row's key. */
 ft_cuda_draw ft_cuda_draw_of(const ft_rng_key *key, double p);
 

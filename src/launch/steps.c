@@ -21,7 +21,8 @@ ft_status ft_cuda_look_at(ft_device_stream *stream, const ft_looking *at, int n,
         for (b->n = 0; i < n && b->n < FT_CUDA_TENSORS; i++) {
             int64_t per_part = ft_cuda_part_size(at[i].n);
             args.of[b->n] =
-                (ft_look_tensor){(ft_cuda_look *)at[i].found, at[i].x, at[i].n, per_part};
+                (ft_look_tensor){(ft_cuda_look *)at[i].found, ft_cuda_numbers(at[i].x, at[i].dtype),
+                                 at[i].n, per_part};
             b->first[b->n + 1] = b->first[b->n] + (uint32_t)ft_blocks_of(at[i].n, per_part);
             b->n++;
         }

@@ -4,7 +4,7 @@
 static ft_status embedding_launch(const ft_call *call, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->in[0].shape);
-    const ft_embedding_args args = {.y = ft_out(call, 0),
+    const ft_embedding_args args = {.y = ft_cuda_out(call, 0),
                                     .table = ft_in(call, 1),
                                     .ids = ft_ids(call, 0),
                                     .n = n,
@@ -17,8 +17,8 @@ static ft_status embedding_launch(const ft_call *call, ft_error *err)
 static ft_status embedding_grad_launch(const ft_call *call, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->in[1].shape), rows = call->out[0].shape.dims[0];
-    const ft_embedding_grad_args args = {.dtable = ft_out(call, 0),
-                                         .dy = ft_in(call, 0),
+    const ft_embedding_grad_args args = {.dy = ft_cuda_in(call, 0),
+                                         .dtable = ft_out(call, 0),
                                          .ids = ft_ids(call, 1),
                                          .n = n,
                                          .rows = rows,
@@ -50,8 +50,8 @@ static ft_span_args span_of(const ft_shape *x, const double *attrs, int64_t coun
 static ft_status slice_launch(const ft_call *call, ft_error *err)
 {
     ft_span_args args = span_of(&call->in[0].shape, call->attrs, (int64_t)call->attrs[COUNT]);
-    args.whole = call->in[0].data;
-    args.part = ft_out(call, 0);
+    args.whole = ft_cuda_in(call, 0);
+    args.part = ft_cuda_out(call, 0);
     return ft_cuda_launch(call->stream, FT_CUDA_span,
                           ft_each_grid(args.outer * args.count * args.inner), &args, err);
 }
@@ -61,8 +61,8 @@ static ft_status slice_grad_launch(const ft_call *call, ft_error *err)
     bool dropped = call->attrs[DROP] != 0.0;
     int64_t count = dropped ? 1 : call->in[0].shape.dims[(int)call->attrs[AXIS]];
     ft_span_args args = span_of(&call->out[0].shape, call->attrs, count);
-    args.whole = ft_out(call, 0);
-    args.part = call->in[0].data;
+    args.whole = ft_cuda_out(call, 0);
+    args.part = ft_cuda_in(call, 0);
     args.back = 1;
     args.add = ft_adds(call, 0);
     int64_t n = args.outer * (args.add ? count : args.n) * args.inner;

@@ -72,6 +72,7 @@ const ft_op ft_op_argmax = {
     .min_in = 1,
     .n_in = 1,
     .n_out = 1,
+    .half_in = 1u,
     .shape = argmax_shape,
     .cost = argmax_cost,
     .kernel = argmax_kernel,

@@ -264,8 +264,8 @@ static const ft_sample sum_to_samples[] = {
 };
 
 #define BINARY                                                                                     \
-    .min_in = 2, .n_in = 2, .n_out = 1, .shape = binary_shape, .cost = binary_cost,                \
-    .samples = samples, .n_samples = sizeof samples / sizeof *samples
+    .min_in = 2, .n_in = 2, .n_out = 1, .half_in = 3u, .half_out = 1u, .shape = binary_shape,      \
+    .cost = binary_cost, .samples = samples, .n_samples = sizeof samples / sizeof *samples
 
 const ft_op ft_op_add = {BINARY,
                          .name = "add",
@@ -298,6 +298,7 @@ const ft_op ft_op_sum_to = {
     .min_in = 1,
     .n_in = 1,
     .n_out = 1,
+    .half_in = 1u,
     .attrs = (const ft_attr_rule[]){{"keep", 0, 0, FT_MAX_DIMS, true, "dimensions kept"}, {0}},
     .shape = sum_to_shape,
     .cost = sum_to_cost,

@@ -249,8 +249,9 @@ static const ft_sample samples[] = {
 };
 
 #define DROPOUT(inputs, row_shape, row_cost)                                                       \
-    .min_in = inputs, .n_in = inputs, .n_out = 1, .shape = row_shape, .cost = row_cost,            \
-    .attrs = attr_rules, .samples = samples, .n_samples = sizeof samples / sizeof *samples
+    .min_in = inputs, .n_in = inputs, .n_out = 1, .half_in = (1u << (inputs)) - 1, .half_out = 1u, \
+    .shape = row_shape, .cost = row_cost, .attrs = attr_rules, .samples = samples,                 \
+    .n_samples = sizeof samples / sizeof *samples
 
 const ft_op ft_op_dropout = {DROPOUT(1, ft_shape_same1, cost1),
                              .name = "dropout",

@@ -248,14 +248,14 @@ FUNCTIONS(layer_norm, true)
 
 /* What rows of a norm and of a gradient have in common. */
 #define NORM_ROW(row, inputs, row_samples)                                                         \
-    .name = #row, .min_in = inputs, .n_in = inputs, .n_out = 2, .shape = row##_shape,              \
-    .cost = row##_cost, .grad = row##_rule, .kernel = row##_kernel, .reference = row##_reference,  \
-    .no_grad_out = 1u << 1, .samples = row_samples,                                                \
+    .name = #row, .min_in = inputs, .n_in = inputs, .n_out = 2, .half_in = 1u, .half_out = 1u,     \
+    .shape = row##_shape, .cost = row##_cost, .grad = row##_rule, .kernel = row##_kernel,          \
+    .reference = row##_reference, .no_grad_out = 1u << 1, .samples = row_samples,                  \
     .n_samples = sizeof row_samples / sizeof *row_samples
 #define GRAD_ROW(row, outputs, row_samples)                                                        \
-    .name = #row "_grad", .min_in = 4, .n_in = 4, .n_out = outputs, .shape = row##_grad_shape,     \
-    .cost = row##_grad_cost, .kernel = row##_grad_kernel, .reference = row##_grad_reference,       \
-    .workspace = row##_workspace, .samples = row_samples,                                          \
+    .name = #row "_grad", .min_in = 4, .n_in = 4, .n_out = outputs, .half_in = 3u, .half_out = 1u, \
+    .shape = row##_grad_shape, .cost = row##_grad_cost, .kernel = row##_grad_kernel,               \
+    .reference = row##_grad_reference, .workspace = row##_workspace, .samples = row_samples,       \
     .n_samples = sizeof row_samples / sizeof *row_samples
 
 static const ft_sample rms_samples[] = {

@@ -390,7 +390,7 @@ static const ft_sample max_grad_samples[] = {
 };
 
 #define REDUCTION                                                                                  \
-    .min_in = 1, .n_in = 1, .n_out = 1, .attrs = axis_rule, .cost = reduce_cost,                   \
+    .min_in = 1, .n_in = 1, .n_out = 1, .half_in = 1u, .attrs = axis_rule, .cost = reduce_cost,    \
     .samples = samples, .n_samples = sizeof samples / sizeof *samples
 
 const ft_op ft_op_sum = {REDUCTION,
@@ -423,6 +423,8 @@ const ft_op ft_op_spread = {
     .min_in = 2,
     .n_in = 2,
     .n_out = 1,
+    .half_in = 3u,
+    .half_out = 1u,
     .attrs = spread_rules,
     .shape = spread_shape,
     .cost = spread_cost,
@@ -438,6 +440,8 @@ const ft_op ft_op_max_grad = {
     .min_in = 3,
     .n_in = 3,
     .n_out = 1,
+    .half_in = 7u,
+    .half_out = 1u,
     .attrs = axis_rule,
     .shape = max_grad_shape,
     .cost = max_grad_cost,

@@ -290,7 +290,7 @@ static const ft_sample samples2[] = {
 
 #define ROW(inputs, row_name, row_doc, row_shape, row_samples)                                     \
     .name = row_name, .doc = row_doc, .min_in = inputs, .n_in = inputs, .n_out = 1,                \
-    .shape = row_shape, .samples = row_samples,                                                    \
+    .half_in = (1u << (inputs)) - 1, .half_out = 1u, .shape = row_shape, .samples = row_samples,   \
     .n_samples = sizeof row_samples / sizeof *row_samples
 
 /* Kernel, reference and cost of a row with `inputs` inputs. */

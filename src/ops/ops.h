@@ -125,6 +125,8 @@ struct ft_op {
     /* Whether what a call gave is finite, for a row that knows which elements it wrote; NULL: all
      * are looked at. */
     bool (*finite)(const ft_call *call);
+    /* Inputs and outputs that kernels of cards may be given in 16 bits instead of f32: bit i. */
+    uint32_t half_in, half_out;
     uint32_t no_grad_out; /* outputs that carry no gradient (saved statistics) */
     bool random;          /* draws random numbers: call->key matters */
     /* Packing: input pack_input - 1 is a weight that may be given in a layout of the kernel's own,

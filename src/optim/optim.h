@@ -150,7 +150,8 @@ typedef struct ft_summands {
 /* A tensor to look at; *found, in host memory of the device, gets the squares of it alone, and its
  * flags join those there. */
 typedef struct ft_looking {
-    const float *x;
+    const void *x;
+    ft_dtype dtype; /* FT_F32, FT_BF16 or FT_F16 */
     int64_t n;
     ft_look *found;
 } ft_looking;

@@ -10,6 +10,21 @@ void node_specs(const ft_graph *g, const ft_node *node, ft_spec *specs)
         specs[i] = node->in[i] == FT_NO_VALUE ? absent : ft_graph_value(g, node->in[i])->spec;
 }
 
+static bool is_half(const ft_graph *g, ft_value_id v)
+{
+    ft_dtype dtype = v == FT_NO_VALUE ? FT_F32 : ft_graph_value(g, v)->spec.dtype;
+    return dtype == FT_BF16 || dtype == FT_F16;
+}
+
+bool has_halves(const ft_graph *g, const ft_node *node)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (is_half(g, node->in[i])) return true;
+    for (int k = 0; k < node->op->n_out; k++)
+        if (is_half(g, node->out + k)) return true;
+    return false;
+}
+
 bool pack_suits(const ft_graph *graph, const ft_pack *pack, const ft_node *node)
 {
     const ft_node *first = ft_graph_node(graph, pack->node);
@@ -46,9 +61,9 @@ int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_p
         const ft_node *node = ft_graph_node(graph, nodes[s]);
         if (!node->op->pack_input) continue;
         const ft_value *weight = ft_graph_value(graph, node->in[node->op->pack_input - 1]);
+        const ft_cost cost = ft_graph_cost(graph, nodes[s]);
         int64_t bytes = 2 * ft_shape_count(&weight->spec.shape);
-        bool known = weight->kind != FT_VALUE_PARAM ||
-                     ft_dtype_bytes(ft_graph_value(graph, node->out)->spec.dtype) != 2;
+        bool known = weight->kind != FT_VALUE_PARAM || !(cost.bf16 || cost.f16);
         for (int i = 0; i < n && !known; i++) known = packs[i].param == weight->source;
         if (!known)
             packs[n++] = (ft_pack){node->op, weight->source, bytes, nodes[s], &ft_cpu_kernels};

@@ -199,6 +199,10 @@ static ft_status find_kernel(ft_kernel *out, const ft_program_request *q, const 
                              ft_error *err)
 {
     *out = ft_op_kernel(node->op, q->kind, FT_F32);
+    if (*out == node->op->kernel && has_halves(q->graph, node))
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "'%s' in %s has values of 16 bits, which cards have and CPUs have not",
+                       node->op->name, node->scope);
     if (*out) return FT_OK;
     return ft_fail(err, FT_UNSUPPORTED, "'%s' in %s has no kernel for this kind of device",
                    node->op->name, node->scope);
@@ -369,10 +373,11 @@ static void watch_step(const step *st, const ft_call *call, const ft_bases *base
 static ft_status look_at_step(const step *st, const ft_call *call, const ft_bases *bases,
                               ft_error *err)
 {
-    for (int k = 0; k < st->n_out; k++)
-        if (st->out[k].dtype == FT_F32 && !(st->node->op->no_grad_out >> k & 1))
-            FT_TRY(ft_watch_tensor(bases, st->node, call->out[k].data,
-                                   ft_shape_count(&st->out[k].shape), err));
+    for (int k = 0; k < st->n_out; k++) {
+        const ft_spec spec = ft_view_spec(&st->out[k]);
+        if (ft_dtype_is_float(spec.dtype) && !(st->node->op->no_grad_out >> k & 1))
+            FT_TRY(ft_watch_tensor(bases, st->node, &spec, call->out[k].data, err));
+    }
     return FT_OK;
 }
 
@@ -450,9 +455,9 @@ static ft_status watch_deposit(const deposit *d, const deposit_run *run, ft_erro
 {
     const ft_bases *bases = run->bases;
     if (ft_steps_of(bases->stream)) {
-        return bases->watch && bases->watch->every
-                   ? ft_watch_tensor(bases, d->node, run->sum, d->count, err)
-                   : FT_OK;
+        const ft_spec spec = {FT_F32, {1, {d->count}}};
+        bool every = bases->watch && bases->watch->every;
+        return every ? ft_watch_tensor(bases, d->node, &spec, run->sum, err) : FT_OK;
     }
     if (bases->squares && bases->squares[d->term])
         *bases->squares[d->term] = ft_squared_norm(run->sum, d->count, bases->team);
@@ -506,7 +511,7 @@ static ft_status look_at_term(looking *l, int64_t term, int64_t count, ft_error 
     ft_look *found = &l->bases->looks[term];
     if (l->n == sizeof l->at / sizeof *l->at) FT_TRY(give_looks(l, err));
     *found = (ft_look){0, 1, 0};
-    l->at[l->n++] = (ft_looking){l->bases->grads[term], count, found};
+    l->at[l->n++] = (ft_looking){l->bases->grads[term], FT_F32, count, found};
     return FT_OK;
 }
 

@@ -112,9 +112,10 @@ typedef struct ft_bases {
 /* Looks at one tensor of a node, unless something was found already. */
 void ft_watch_value(ft_watch *watch, const ft_node *node, const float *x, int64_t n, ft_team *team);
 
-/* As ft_watch_value, on any device; waits for the stream where it runs ahead. */
-ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const float *x, int64_t n,
-                          ft_error *err);
+/* As ft_watch_value, on any device; waits for the stream where it runs ahead. x is f32, on cards
+ * perhaps of 16 bits. */
+ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const ft_spec *spec,
+                          const void *x, ft_error *err);
 
 /* "'linear' in decoder/block.0 (forward) gave inf": what was found, cut to size. */
 void ft_watch_words(const ft_watch *watch, char *text, size_t size);

@@ -22,16 +22,17 @@ void ft_watch_words(const ft_watch *watch, char *text, size_t size)
                  node->scope, node->phase == FT_BACKWARD ? "backward" : "forward", gave);
 }
 
-ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const float *x, int64_t n,
-                          ft_error *err)
+ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const ft_spec *spec,
+                          const void *x, ft_error *err)
 {
     ft_watch *watch = bases->watch;
+    int64_t n = ft_shape_count(&spec->shape);
     if (!ft_steps_of(bases->stream)) {
         ft_watch_value(watch, node, x, n, bases->team);
         return FT_OK;
     }
     if (watch->node) return FT_OK;
-    const ft_looking at = {x, n, bases->look};
+    const ft_looking at = {x, spec->dtype, n, bases->look};
     *bases->look = (ft_look){0, 1, 0};
     FT_TRY(ft_steps_of(bases->stream)->look(bases->stream, &at, 1, err));
     FT_TRY(bases->stream->executor->driver->finish(bases->stream, err));

@@ -6,6 +6,7 @@
 
 #include "emulation.h"
 #include "runtime.h"
+#include "tensor/tensor.h"
 
 struct cublas_handle_s {
     bool empty;
@@ -14,7 +15,7 @@ struct cublas_handle_s {
 struct cublas_product_s {
     int compute, scale;
     int32_t transpose_a, transpose_b, epilogue;
-    const float *bias;
+    const void *bias; /* as d is */
 };
 
 struct cublas_layout_s {
@@ -89,7 +90,7 @@ static int product_set(cublas_product p, int attribute, const void *value, size_
     if (answer) return answer;
     if (attribute == CUBLAS_BIAS) {
         if (bytes != sizeof p->bias) return INVALID;
-        p->bias = *(const float *const *)value;
+        p->bias = *(const void *const *)value;
         return 0;
     }
     int32_t *at = attribute == CUBLAS_TRANSPOSE_A   ? &p->transpose_a
@@ -161,8 +162,8 @@ typedef struct job {
     struct cublas_product_s of;
     struct cublas_layout_s a, b, d;
     const void *a_at, *b_at;
-    const float *c_at;
-    float *d_at;
+    const void *c_at;
+    void *d_at;
     float beta;
     uint64_t m, n, k;
     char *workspace; /* of so many bytes: what was there is lost */
@@ -176,7 +177,8 @@ static bool make_job(job *j, cublas_product p, cublas_layout a, cublas_layout b,
     j->k = p->transpose_a ? a->rows : a->columns;
     bool types = a->type == b->type &&
                  (a->type == CUBLAS_F32 || a->type == CUBLAS_BF16 || a->type == CUBLAS_F16) &&
-                 d->type == CUBLAS_F32 && p->scale == CUBLAS_F32 &&
+                 (d->type == CUBLAS_F32 || (d->type == a->type && a->type != CUBLAS_F32)) &&
+                 p->scale == CUBLAS_F32 &&
                  (p->compute == CUBLAS_COMPUTE_F32 ||
                   (p->compute == CUBLAS_COMPUTE_TF32 && a->type == CUBLAS_F32));
     return types && (p->transpose_a ? a->columns : a->rows) == j->m &&
@@ -202,6 +204,7 @@ static uint64_t name_of(const job *j)
                               j->n,
                               j->k,
                               (uint64_t)j->a.type,
+                              (uint64_t)j->d.type,
                               (uint64_t)j->of.compute,
                               (uint64_t)j->of.epilogue,
                               (uint64_t)j->of.transpose_a,
@@ -245,28 +248,33 @@ static float as_tf32(float x)
     return y.f;
 }
 
-static float from_f16(uint16_t half)
+static ft_dtype dtype_of(int type)
 {
-    int exponent = half >> 10 & 31, fraction = half & 0x3ff;
-    double x = exponent == 0   ? ldexp(fraction, -24)
-               : exponent < 31 ? ldexp(1024 + fraction, exponent - 25)
-               : fraction      ? (double)NAN
-                               : (double)INFINITY;
-    return (float)(half & 0x8000 ? -x : x);
+    return type == CUBLAS_F16 ? FT_F16 : type == CUBLAS_BF16 ? FT_BF16 : FT_F32;
+}
+
+static float read_number(int type, const void *at, int64_t i)
+{
+    float x;
+    if (type == CUBLAS_F32) return ((const float *)at)[i];
+    ft_convert(&x, FT_F32, (const uint16_t *)at + i, dtype_of(type), 1);
+    return x;
+}
+
+static void write_number(int type, void *at, int64_t i, float x)
+{
+    if (type == CUBLAS_F32)
+        ((float *)at)[i] = x;
+    else
+        ft_convert((uint16_t *)at + i, dtype_of(type), &x, FT_F32, 1);
 }
 
 static float number(const job *j, const struct cublas_layout_s *x, const void *at, int64_t batch,
                     uint64_t row, uint64_t column)
 {
     int64_t i = batch * x->batch_step + (int64_t)column * x->step + (int64_t)row;
-    union bits y = {.u = 0};
-    if (x->type == CUBLAS_F16)
-        y.f = from_f16(((const uint16_t *)at)[i]);
-    else if (x->type == CUBLAS_BF16)
-        y.u = (uint32_t)((const uint16_t *)at)[i] << 16;
-    else
-        y.f = ((const float *)at)[i];
-    return j->of.compute == CUBLAS_COMPUTE_TF32 ? as_tf32(y.f) : y.f;
+    float y = read_number(x->type, at, i);
+    return j->of.compute == CUBLAS_COMPUTE_TF32 ? as_tf32(y) : y;
 }
 
 static void finish_column(const job *j, const float *sums, int64_t batch, uint64_t column)
@@ -274,9 +282,12 @@ static void finish_column(const job *j, const float *sums, int64_t batch, uint64
     int64_t at = batch * j->d.batch_step + (int64_t)column * j->d.step;
     for (uint64_t i = 0; i < j->m; i++) {
         float sum = sums[i];
-        if (j->of.epilogue & CUBLAS_EPILOGUE_BIAS) sum += j->of.bias[i];
+        int64_t to = at + (int64_t)i;
+        if (j->of.epilogue & CUBLAS_EPILOGUE_BIAS)
+            sum += read_number(j->d.type, j->of.bias, (int64_t)i);
         if (j->of.epilogue & CUBLAS_EPILOGUE_RELU && sum < 0.0f) sum = 0.0f;
-        j->d_at[at + (int64_t)i] = j->beta != 0.0f ? j->c_at[at + (int64_t)i] + sum : sum;
+        if (j->beta != 0.0f) sum += read_number(j->d.type, j->c_at, to);
+        write_number(j->d.type, j->d_at, to, sum);
     }
 }
 
