@@ -55,6 +55,14 @@ describe("plans in 16 bits", function()
       end)
    end
 
+   it("are not computed by CPUs", function()
+      local graph = plan("bf16").graphs[1]
+      assert.is_true(graph == graph:verify())
+      local message = files.fault(core.program.new, graph, { grads = true })
+      assert.matches("^'embedding' in .+ has values of 16 bits, which cards have and CPUs have not",
+         message)
+   end)
+
    it("run products at the card's rate for them, and the rest at that of its memory", function()
       local function seconds(precision, device)
          device.name, device.memory, device.link = "d", "80GB", "100GB/s"

@@ -111,8 +111,7 @@ static double attr_of(const ft_graph *g, int node, const char *name)
     return -1;
 }
 
-/* Products of a graph that is for cards take it whatever this CPU has, and there attention takes
- * it, too: bf16 is 1 of what it rounds to, f16 is 2, tf32 is 3. */
+/* What attention rounds to: bf16 is 1, f16 is 2, tf32 is 3. */
 static void test_products_in_bf16(void)
 {
     ft_graph *g;
@@ -128,14 +127,53 @@ static void test_products_in_bf16(void)
     ft_graph_tf32(g);
     CHECK(attr_of(g, 0, "tf32") == 1 && attr_of(g, 2, "rounding") == 3);
     if (ft_ops_have_bf16()) {
-        CHECK_STATUS(ft_graph_bf16(g, false, NULL), FT_OK);
+        CHECK_STATUS(ft_graph_bf16(g, NULL), FT_OK);
         CHECK(attr_of(g, 0, "bf16") == 1 && attr_of(g, 2, "rounding") == 3);
     }
-    CHECK_STATUS(ft_graph_bf16(g, true, NULL), FT_OK);
-    CHECK(attr_of(g, 0, "bf16") == 1 && attr_of(g, 2, "rounding") == 1);
-    ft_graph_f16(g);
-    CHECK(attr_of(g, 0, "f16") == 1 && attr_of(g, 2, "rounding") == 2);
     ft_graph_free(g);
+}
+
+static ft_dtype dtype_of(const ft_graph *g, ft_value_id v)
+{
+    return ft_graph_value(g, v)->spec.dtype;
+}
+
+/* In 16 bits is what nodes give, where who makes it and all who read it can have it so: not what
+ * the weight of a norm is made of, nor statistics, scalars, outputs and gradients of parameters. */
+static void test_store(ft_dtype kept, const char *attr)
+{
+    ft_graph *g;
+    ft_value_id x, w, n;
+    ft_spec spec = {FT_F32, ft_shape_of(4, 4)}, row = {FT_F32, ft_shape_of(4)};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &spec, &x, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &spec, &w, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "n", &row, &n, NULL), FT_OK);
+    ft_value_id y = case_node(g, ft_op_find("linear"), x, w);
+    ft_value_id slow = case_node(g, ft_op_find("tanh"), n, FT_NO_VALUE);
+    ft_value_id normed = case_node(g, ft_op_find("rms_norm"), y, slow);
+    ft_value_id z = case_node(g, ft_op_find("linear"), normed, w);
+    ft_value_id loss = case_node(g, ft_op_find("sum"), z, FT_NO_VALUE);
+    CHECK_STATUS(ft_graph_output(g, "loss", loss, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_output(g, "z", z, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_grad(g, loss, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_store(g, kept, NULL), FT_OK);
+    CHECK(dtype_of(g, y) == kept && dtype_of(g, normed) == kept);
+    CHECK(dtype_of(g, slow) == FT_F32 && dtype_of(g, normed + 1) == FT_F32);
+    CHECK(dtype_of(g, z) == FT_F32 && dtype_of(g, loss) == FT_F32);
+    for (int i = 0; i < ft_graph_n_grads(g); i++)
+        CHECK(dtype_of(g, ft_graph_grad_term(g, i)->value) == FT_F32);
+    CHECK(attr_of(g, 0, attr) == 1);
+    CHECK_STATUS(ft_graph_verify(g, NULL), FT_OK);
+    g->values[slow].spec.dtype = kept; /* which a norm cannot read */
+    CHECK_STATUS(ft_graph_verify(g, NULL), FT_SHAPE);
+    ft_graph_free(g);
+}
+
+static void test_stores(void)
+{
+    test_store(FT_BF16, "bf16");
+    test_store(FT_F16, "f16");
 }
 
 /* -- verifying ------------------------------------------------------------------------------ */
@@ -427,6 +465,7 @@ int main(void)
     RUN(test_refused_names);
     RUN(test_refused_nodes);
     RUN(test_products_in_bf16);
+    RUN(test_stores);
     RUN(test_verify_sees_what_is_broken);
     RUN(test_round_trip);
     RUN(test_odd_names_and_numbers);

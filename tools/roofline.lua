@@ -5,10 +5,9 @@
 -- the peaks that work reaches (src/device/cards.c). Every input comes once, every output goes once.
 -- Without recomputation; optimizers by the bytes of their states. Operators are told in f32,
 -- outside the tensor cores; steps also in the other precisions that runs on cards have for the
--- model, whose products with weights are of the tensor cores: those of 16 bits read operands that a
--- pass of its own has rounded (attention rounds them itself), and weights that are rounded once
--- after each update. The share of the peak is that of all FLOP of a step in its time: the model
--- FLOP utilisation. DETAIL (a model) prints its operators.
+-- model, whose products with weights and of attention are of the tensor cores: in 16 bits values
+-- are kept so, and weights are rounded once after each update. The share of the peak is that of all
+-- FLOP of a step in its time: the model FLOP utilisation. DETAIL (a model) prints its operators.
 
 local core = require("ftpipe.core")
 local models = require("ftpipe.model")
@@ -25,9 +24,6 @@ local CASES = {
    { "GPT-2 XL 1024", "gpt2-xl", 1, 4, 1024, 4, "adamw", 28 },
    { "BERT-large 384", "bert-large", 24, 1, 384, 4, "adamw", 28 },
 }
-
--- Operators that round what they read to 16 bits on the way to their products.
-local ROUNDS_ITSELF = { attention = true, attention_grad = true }
 
 local cards = {}
 for _, card in ipairs(core.engine.cards()) do cards[card.name] = card end
@@ -57,14 +53,9 @@ end
 --- The least time of a node on a card.
 local function seconds_of(node, params, card)
    local rate = node.numbers == "f32" and card.flops_per_s or card[node.numbers .. "_flops_per_s"]
-   local bytes, rounded = node.bytes, 0
-   if not ROUNDS_ITSELF[node.op] and (node.numbers == "bf16" or node.numbers == "f16") then
-      local weights = weight_bytes(node, params)
-      local others = node.reads - weights
-      rounded = others + others / 2
-      bytes = bytes - node.reads + (weights + others) / 2
-   end
-   return rounded / card.bytes_per_s + math.max(node.flops / rate, bytes / card.bytes_per_s)
+   local half = node.numbers == "bf16" or node.numbers == "f16"
+   local bytes = node.bytes - (half and weight_bytes(node, params) / 2 or 0)
+   return math.max(node.flops / rate, bytes / card.bytes_per_s)
 end
 
 --- Operators of a micro-batch by row: nodes, flops, bytes, seconds by card; parameters, and those
@@ -77,7 +68,7 @@ local function operators(case, numbers)
       optimizer = case[7], hypers = {}, clip = 0, seed = 1, dropout = 0.1, steps = 1, batches = 1,
    }
    local graph, rows, names = plan.graphs[1], {}, {}
-   precision.apply(numbers, graph, { executes = true }) -- as a card has it, not as it is planned
+   precision.apply(numbers, graph, {}) -- no CPU
    local list, packed = graph:params(), {}
    for i = 1, graph:counts().nodes do
       local node = graph:node(i)

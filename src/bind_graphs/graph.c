@@ -187,17 +187,14 @@ static int graph_grad(lua_State *L)
     return 1;
 }
 
-/*** Products with weights, and on cards those of attention, read operands rounded to bf16;
- * everything else stays f32.
+/*** Products with weights read operands rounded to bf16; everything else stays f32.
  * @function graph:bf16
- * @tparam[opt=false] boolean cards it will not be run on the CPU
  * @treturn graph itself
- * @raise unsupported: it would be run, and the CPU has no instructions for it */
+ * @raise unsupported: the CPU has no instructions for it */
 static int graph_bf16(lua_State *L)
 {
     ft_error err;
-    ft_graph *g = script_check_graph(L, 1);
-    if (ft_graph_bf16(g, lua_toboolean(L, 2), &err) != FT_OK) return script_raise(L, &err);
+    if (ft_graph_bf16(script_check_graph(L, 1), &err) != FT_OK) return script_raise(L, &err);
     lua_settop(L, 1);
     return 1;
 }
@@ -213,20 +210,9 @@ static int graph_tf32(lua_State *L)
     return 1;
 }
 
-/*** Products with weights and those of attention round their operands to f16 on cards; everything
- * else stays f32.
- * @function graph:f16
- * @treturn graph itself */
-static int graph_f16(lua_State *L)
-{
-    ft_graph_f16(script_check_graph(L, 1));
-    lua_settop(L, 1);
-    return 1;
-}
-
-/*** For plans alone: what nodes give is kept in 16 bits, products with weights and those of
- * attention are made of such operands; parameters, their gradients and scalars stay f32. The graph
- * can no longer be run.
+/*** For cards, and plans: what nodes give is kept in 16 bits, products with weights and those of
+ * attention are made of such operands; parameters, their gradients, statistics, scalars and outputs
+ * of the graph stay f32. CPUs cannot run such a graph.
  * @function graph:store
  * @tparam string dtype "bf16" or "f16"
  * @treturn graph itself */
@@ -235,9 +221,10 @@ static int graph_store(lua_State *L)
     ft_graph *g = script_check_graph(L, 1);
     const char *name = script_check_string(L, 2);
     bool bf16 = strcmp(name, "bf16") == 0;
+    ft_error err;
     if (!bf16 && strcmp(name, "f16") != 0)
         return script_arg_error(L, 2, "expected \"bf16\" or \"f16\"");
-    ft_graph_store(g, bf16 ? FT_BF16 : FT_F16);
+    if (ft_graph_store(g, bf16 ? FT_BF16 : FT_F16, &err) != FT_OK) return script_raise(L, &err);
     lua_settop(L, 1);
     return 1;
 }
@@ -500,7 +487,6 @@ int script_bind_graph(lua_State *L)
                                        {"grad", graph_grad},
                                        {"bf16", graph_bf16},
                                        {"tf32", graph_tf32},
-                                       {"f16", graph_f16},
                                        {"verify", graph_verify},
                                        {"spec", graph_spec},
                                        {"find", graph_find},

@@ -1,9 +1,9 @@
-/* graph/bf16.c - products in bf16, tf32 or f16, by attributes of their rows; plans of 16-bit
- * activations. */
+/* graph/bf16.c - products in bf16, tf32 or f16, by attributes of their rows; values in 16 bits. */
 #include "graph/internal.h"
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "ops/attention.h"
 
 static int find_attr(const ft_op *op, const char *name)
@@ -21,44 +21,53 @@ static void mark(ft_graph *g, const char *attr, double value)
     }
 }
 
-static void mark_attention(ft_graph *g, ft_attention_rounding rounding)
+ft_status ft_graph_bf16(ft_graph *g, ft_error *err)
 {
-    mark(g, "rounding", rounding);
-}
-
-ft_status ft_graph_bf16(ft_graph *g, bool cards, ft_error *err)
-{
-    if (!cards && !ft_ops_have_bf16())
+    if (!ft_ops_have_bf16())
         return ft_fail(err, FT_UNSUPPORTED,
                        "precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, "
                        "which this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs "
                        "everywhere");
     mark(g, "bf16", 1);
-    if (cards) mark_attention(g, FT_ATTENTION_BF16);
     return FT_OK;
 }
 
 void ft_graph_tf32(ft_graph *g)
 {
     mark(g, "tf32", 1);
-    mark_attention(g, FT_ATTENTION_TF32);
+    mark(g, "rounding", FT_ATTENTION_TF32);
 }
 
-void ft_graph_f16(ft_graph *g)
+/* Clears `half` of values that somebody needs in f32. */
+static void keep_whole(const ft_graph *g, bool *half)
 {
-    mark(g, "f16", 1);
-    mark_attention(g, FT_ATTENTION_F16);
-}
-
-void ft_graph_store(ft_graph *g, ft_dtype dtype)
-{
-    mark(g, "bf16", 1);
-    mark_attention(g, dtype == FT_F16 ? FT_ATTENTION_F16 : FT_ATTENTION_BF16);
-    for (int v = 0; v < g->n_values; v++) {
-        ft_value *value = &g->values[v];
-        if (value->kind == FT_VALUE_NODE && value->spec.dtype == FT_F32 &&
-            ft_shape_count(&value->spec.shape) > 1)
-            value->spec.dtype = dtype;
+    for (int n = 0; n < g->n_nodes; n++) {
+        const ft_node *node = &g->nodes[n];
+        for (int i = 0; i < node->n_in; i++)
+            if (node->in[i] != FT_NO_VALUE && !(node->op->half_in >> i & 1))
+                half[node->in[i]] = false;
     }
-    for (int i = 0; i < g->n_grads; i++) g->values[g->grads[i].value].spec.dtype = FT_F32;
+    for (int i = 0; i < g->n_grads; i++) half[g->grads[i].value] = false;
+    for (int i = 0; i < g->n_outputs; i++) half[g->outputs[i].value] = false;
+}
+
+bool ft_graph_may_store(const ft_graph *g, ft_value_id v)
+{
+    const ft_value *value = &g->values[v];
+    return value->kind == FT_VALUE_NODE && ft_shape_count(&value->spec.shape) > 1 &&
+           g->nodes[value->source].op->half_out >> value->output & 1;
+}
+
+ft_status ft_graph_store(ft_graph *g, ft_dtype dtype, ft_error *err)
+{
+    bool *half = ft_alloc(g->n_values * (int64_t)sizeof *half);
+    if (!half) return ft_fail(err, FT_NOMEM, "no memory for a graph of %d values", g->n_values);
+    mark(g, dtype == FT_F16 ? "f16" : "bf16", 1);
+    mark(g, "rounding", dtype == FT_F16 ? FT_ATTENTION_F16 : FT_ATTENTION_BF16);
+    for (int v = 0; v < g->n_values; v++) half[v] = ft_graph_may_store(g, v);
+    keep_whole(g, half);
+    for (int v = 0; v < g->n_values; v++)
+        if (half[v]) g->values[v].spec.dtype = dtype;
+    ft_free(half);
+    return FT_OK;
 }

@@ -362,12 +362,7 @@ ft_cost ft_graph_cost(const ft_graph *g, int node)
         if (n->in[i] != FT_NO_VALUE) in[i] = ft_graph_value(g, n->in[i])->spec;
     }
     for (int k = 0; k < n->op->n_out; k++) out[k] = ft_graph_value(g, n->out + k)->spec;
-    ft_cost cost = n->op->cost(in, out, n->attrs);
-    if (cost.bf16 && in[0].dtype == FT_F16) { /* as ft_graph_store keeps it */
-        cost.bf16 = false;
-        cost.f16 = true;
-    }
-    return cost;
+    return n->op->cost(in, out, n->attrs);
 }
 
 const ft_value *ft_graph_value(const ft_graph *g, ft_value_id value)

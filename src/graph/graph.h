@@ -104,19 +104,20 @@ ft_value_id ft_graph_find(const ft_graph *g, const char *name);
  * refused stays as it was. */
 ft_status ft_graph_grad(ft_graph *g, ft_value_id loss, ft_error *err);
 
-/* Products with weights and, for `cards`, those of attention read operands rounded to bf16: the
- * attribute for it of every row that has one is set, in forward and in what ft_graph_grad has made
- * or will make. Everything else stays f32. FT_UNSUPPORTED where the CPU has no instructions for it,
- * unless the graph is for cards. */
-ft_status ft_graph_bf16(ft_graph *g, bool cards, ft_error *err);
-/* The same of f16 and of tf32, on cards; the CPU's products stay f32. */
+/* Products with weights read operands rounded to bf16: the attribute for it of every row that has
+ * one is set, in forward and in what ft_graph_grad has made or will make. Everything else stays
+ * f32. FT_UNSUPPORTED where the CPU has no instructions for it. */
+ft_status ft_graph_bf16(ft_graph *g, ft_error *err);
+/* The same of tf32, on cards, and of attention's products there; the CPU's stay f32. */
 void ft_graph_tf32(ft_graph *g);
-void ft_graph_f16(ft_graph *g);
 
-/* For planning only, after the gradient pass: what nodes give is kept in `dtype` (FT_BF16, FT_F16),
- * and products with weights and those of attention are made of such operands. Parameters, their
- * gradients and scalars stay f32. Such a graph is not run nor verified: no row computes it. */
-void ft_graph_store(ft_graph *g, ft_dtype dtype);
+/* For cards, after the gradient pass: what nodes give is kept in `dtype` (FT_BF16, FT_F16), where
+ * the rows that make it and read it allow that (half_in, half_out), and products with weights and
+ * those of attention are made of such operands. Parameters, their gradients, statistics, scalars
+ * and outputs of the graph stay f32. FT_NOMEM leaves the graph as it was. */
+ft_status ft_graph_store(ft_graph *g, ft_dtype dtype, ft_error *err);
+/* Whether the row that makes the value can give it in 16 bits. */
+bool ft_graph_may_store(const ft_graph *g, ft_value_id value);
 
 /* Every rule that a graph obeys, checked; the message shows the offending node. */
 ft_status ft_graph_verify(const ft_graph *g, ft_error *err);

@@ -198,7 +198,7 @@ function M.text(plan)
    lines[#lines + 1] = bound_line(o)
    lines[#lines + 1] = waiting_line(plan)
    lines[#lines + 1] = clip_line(plan)
-   lines[#lines + 1] = precision.words(o.precision, not plan.devices[1].executes)
+   lines[#lines + 1] = precision.words(o.precision, plan.devices[1])
    lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")
    lines[#lines + 1] = links.words(o.devices)
    lines[#lines + 1] = "memory:"

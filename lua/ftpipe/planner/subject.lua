@@ -202,7 +202,7 @@ function Subject:text(by_class)
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
    lines[#lines + 1] = staleness.text(self.stages)
    lines[#lines + 1] = self.plan and precision.words(self.plan.options.precision,
-      not self.plan.devices[1].executes)
+      self.plan.devices[1])
    for _, line in ipairs(self.plan and describe.trained(self.plan) or {}) do
       lines[#lines + 1] = line
    end

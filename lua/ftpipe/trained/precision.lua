@@ -1,10 +1,9 @@
 --- What numbers products with weights are made of: one row each.
 --
--- On devices that are here, bf16, tf32 and f16 round the operands of products with weights, and on
--- cards those of attention's, too; all else is f32. On devices of plans (sim:) tf32 is the
--- same, and bf16 and f16 are what cards are mostly trained with: all that nodes give is kept in 16
--- bits and products run at the card's rate, while weights, their gradients and the optimizer's
--- state are f32, and products read copies of the weights in 16 bits (Micikevicius et al., "Mixed
+-- tf32 rounds the operands of products with weights and of attention; on CPUs bf16 does so with
+-- weights alone; all else is f32. On cards, and on devices of plans (sim:), bf16 and f16 keep what
+-- nodes give in 16 bits as well, while weights, their gradients, the optimizer's state, statistics
+-- and sums are f32, and products read copies of the weights in 16 bits (Micikevicius et al., "Mixed
 -- Precision Training", ICLR 2018, section 3.1).
 
 local core = require("ftpipe.core")
@@ -12,16 +11,15 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
---- { name =, rate = field of a device: its rate, apply = what it does to a graph (for a
--- device), stores = in plans what nodes give is kept in it, scales = losses are scaled, and steps
--- may be skipped (base/scaling.lua) }.
+--- { name =, rate = field of a device: its rate, rounds = what it does to a graph, stores = what
+-- nodes give is kept in it where devices are no CPUs, scales = losses are scaled, and steps may be
+-- skipped (base/scaling.lua) }.
 M.rows = {
-   { name = "f32", apply = function() end },
-   { name = "tf32", rate = "tf32_flops_per_s", apply = function(graph) graph:tf32() end },
+   { name = "f32", rounds = function() end },
+   { name = "tf32", rate = "tf32_flops_per_s", rounds = function(graph) graph:tf32() end },
    { name = "bf16", rate = "bf16_flops_per_s", stores = true,
-      apply = function(graph, device) graph:bf16(not device.in_host) end },
-   { name = "f16", rate = "f16_flops_per_s", stores = true, scales = true,
-      apply = function(graph) graph:f16() end },
+      rounds = function(graph) graph:bf16() end },
+   { name = "f16", rate = "f16_flops_per_s", stores = true, scales = true },
 }
 
 local function find(name)
@@ -79,19 +77,20 @@ end
 -- @tparam table device that it is for
 function M.apply(name, graph, device)
    local row = find(name)
-   if row.stores and not device.executes then
+   if row.stores and not device.in_host then
       graph:store(row.name)
    else
-      row.apply(graph, device)
+      row.rounds(graph)
    end
 end
 
 --- A line for plans; nil where all is f32.
-function M.words(name, planned)
+function M.words(name, device)
    local row = find(name)
    if not row.rate then return nil end
-   local what = planned and row.stores and "activations and copies of weights in %s; weights, "
-      .. "gradients and optimizer f32" or "products of %s with f32 sums, the rest f32"
+   local what = row.stores and not device.in_host
+      and "activations and copies of weights in %s; weights, gradients and optimizer f32"
+      or "products of %s with f32 sums, the rest f32"
    return "precision: " .. what:format(row.name)
 end
 
