@@ -1,6 +1,7 @@
 /* test/emulation/cards.c - the lists of test programs on the cards of this machine, in which "cpu"
  * counts devices on the first one: what runs in them runs there. */
 #include "channels/channels.h"
+#include "launch/launch.h"
 
 extern const void *const ft_cuda_images[]; /* made by CMake */
 
