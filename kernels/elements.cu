@@ -85,41 +85,96 @@ FT_INLINE float apply(ft_cuda_map map, float x, float y, float factor)
 
 FT_KERNEL(map)
 {
-    FT_EACH(i, a.n)
+    FT_EACH_FOUR(i, a.n)
     {
-        float y = apply((ft_cuda_map)a.map, a.a.at ? ft_read(a.a, i) : 0.0f,
-                        a.b.at ? ft_read(a.b, i) : 0.0f, a.factor);
-        ft_write(a.y, i, a.add ? ft_read(a.y, i) + y : y);
+        const ft_four zeros = {{0, 0, 0, 0}};
+        const ft_four x = a.a.at ? ft_read_four(a.a, i, a.n) : zeros;
+        const ft_four y = a.b.at ? ft_read_four(a.b, i, a.n) : zeros;
+        ft_four z = a.add ? ft_read_four(a.y, i, a.n) : zeros;
+FT_UNROLL
+        for (int k = 0; k < 4; k++) {
+            float given = apply((ft_cuda_map)a.map, x.x[k], y.x[k], a.factor);
+            z.x[k] = a.add ? z.x[k] + given : given;
+        }
+        ft_write_four(a.y, i, a.n, z);
     }
+}
+
+/* b's four numbers that belong to a's from number i on. */
+FT_INLINE ft_four four_of_b(const ft_binary_args &a, int64_t i)
+{
+    ft_four y = {{0, 0, 0, 0}};
+    int64_t at = a.nb == a.n ? i : i % a.nb;
+    if (at + 4 <= a.nb) return ft_read_four(a.b, at, a.nb);
+FT_UNROLL
+    for (int k = 0; k < 4; k++)
+        if (i + k < a.n) y.x[k] = ft_read(a.b, (at + k) % a.nb);
+    return y;
 }
 
 FT_KERNEL(binary)
 {
-    FT_EACH(i, a.n)
+    FT_EACH_FOUR(i, a.n)
     {
-        float x = ft_read(a.a, i), y = ft_read(a.b, a.nb == a.n ? i : i % a.nb);
-        ft_write(a.y, i,
-                 a.kind == FT_CUDA_ADD   ? x + y
-                 : a.kind == FT_CUDA_SUB ? x - y
-                 : a.kind == FT_CUDA_MUL ? x * y
-                                         : x / y);
+        const ft_four x = ft_read_four(a.a, i, a.n), y = four_of_b(a, i);
+        ft_four z;
+FT_UNROLL
+        for (int k = 0; k < 4; k++)
+            z.x[k] = a.kind == FT_CUDA_ADD   ? x.x[k] + y.x[k]
+                     : a.kind == FT_CUDA_SUB ? x.x[k] - y.x[k]
+                     : a.kind == FT_CUDA_MUL ? x.x[k] * y.x[k]
+                                             : x.x[k] / y.x[k];
+        ft_write_four(a.y, i, a.n, z);
     }
 }
 
 FT_KERNEL(gated_gelu)
 {
-    FT_EACH(i, a.n)
+    FT_EACH_FOUR(i, a.n)
     {
-        float x = ft_read(a.a, i), t = gelu_inner(x), gate = 0.5f * x * (1.0f + t);
-        float b = ft_read(a.b, i);
-        if (!a.dy.at) {
-            ft_write(a.y, i, gate * b);
-        } else {
-            float dy = ft_read(a.dy, i);
-            ft_write(a.da, i, dy * b * gelu_slope(x, t));
-            ft_write(a.db, i, dy * gate);
+        const ft_four x = ft_read_four(a.a, i, a.n), b = ft_read_four(a.b, i, a.n);
+        ft_four gate, slope;
+FT_UNROLL
+        for (int k = 0; k < 4; k++) {
+            float t = gelu_inner(x.x[k]);
+            gate.x[k] = 0.5f * x.x[k] * (1.0f + t);
+            slope.x[k] = gelu_slope(x.x[k], t);
         }
+        if (!a.dy.at) {
+FT_UNROLL
+            for (int k = 0; k < 4; k++) gate.x[k] *= b.x[k];
+            ft_write_four(a.y, i, a.n, gate);
+            continue;
+        }
+        const ft_four dy = ft_read_four(a.dy, i, a.n);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) {
+            gate.x[k] *= dy.x[k];
+            slope.x[k] *= dy.x[k] * b.x[k];
+        }
+        ft_write_four(a.da, i, a.n, slope);
+        ft_write_four(a.db, i, a.n, gate);
     }
+}
+
+/* Four elements of a block of eight, from element i on of those before `end`; the first of them is
+ * number `first` of the eight. */
+FT_INLINE void drop_four(const ft_dropout_args &a, const uint32_t bits[4], int first, int64_t i,
+                         int64_t end)
+{
+    const ft_four zeros = {{0, 0, 0, 0}};
+    const ft_four seen = a.seen.at ? ft_read_four(a.seen, i, end) : zeros;
+    const ft_four residual = a.residual.at ? ft_read_four(a.residual, i, end) : zeros;
+    ft_four x = ft_read_four(a.x, i, end);
+FT_UNROLL
+    for (int k = 0; k < 4; k++) {
+        float y = a.relu && x.x[k] < 0.0f ? 0.0f : x.x[k];
+        bool kept = a.seen.at ? seen.x[k] > 0.0f
+                              : !a.draw.threshold || ft_kept(bits, first + k, a.draw.threshold);
+        y = kept ? y * a.draw.scale : 0.0f;
+        x.x[k] = a.residual.at ? residual.x[k] + y : y;
+    }
+    ft_write_four(a.y, i, end, x);
 }
 
 FT_KERNEL(dropout)
@@ -128,18 +183,12 @@ FT_KERNEL(dropout)
     int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= a.samples * blocks) return;
     int64_t sample = at / blocks, first = at % blocks * 8;
+    int64_t i = sample * a.per_sample + first, end = (sample + 1) * a.per_sample;
     uint32_t bits[4] = {0};
     if (a.draw.threshold && !a.seen.at)
         ft_philox(a.draw.key, (uint64_t)(at % blocks), a.draw.sample + (uint32_t)sample, bits);
-    for (int j = 0; j < 8 && first + j < a.per_sample; j++) {
-        int64_t i = sample * a.per_sample + first + j;
-        float x = ft_read(a.x, i);
-        if (a.relu && x < 0.0f) x = 0.0f;
-        bool kept = a.seen.at ? ft_read(a.seen, i) > 0.0f
-                              : !a.draw.threshold || ft_kept(bits, j, a.draw.threshold);
-        float y = kept ? x * a.draw.scale : 0.0f;
-        ft_write(a.y, i, a.residual.at ? ft_read(a.residual, i) + y : y);
-    }
+    drop_four(a, bits, 0, i, end);
+    if (first + 4 < a.per_sample) drop_four(a, bits, 4, i + 4, end);
 }
 
 /* -- sums of tensors, what is in them ---------------------------------------------------------- */

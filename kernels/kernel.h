@@ -87,6 +87,12 @@ FT_INLINE int64_t ft_warp_row()
                  ft_each_end = ft_least(((int64_t)(block) + 1) * FT_CUDA_EACH, n);                 \
          i < ft_each_end; i += blockDim.x)
 
+/* The first of four elements of this thread, of n; a block has FT_CUDA_EACH. */
+#define FT_EACH_FOUR(i, n)                                                                         \
+    for (int64_t i = (int64_t)blockIdx.x * FT_CUDA_EACH + 4 * (int64_t)threadIdx.x,                \
+                 ft_each_end = ft_least(((int64_t)blockIdx.x + 1) * FT_CUDA_EACH, n);              \
+         i < ft_each_end; i += 4 * (int64_t)blockDim.x)
+
 /* Four numbers at once, from where 16 bytes are aligned. */
 struct alignas(16) ft_four {
     float x[4];

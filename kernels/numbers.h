@@ -29,6 +29,12 @@ FT_INLINE uint16_t ft_float_to_half(float x, bool f16)
 #endif
 }
 
+FT_INLINE ft_numbers ft_f32(const float *x)
+{
+    ft_numbers y = {(void *)x, FT_CUDA_F32};
+    return y;
+}
+
 /* Whether they are f32; else, whether f16. */
 FT_INLINE bool ft_is_f32(const ft_numbers &x)
 {
@@ -50,6 +56,52 @@ FT_INLINE void ft_write(const ft_numbers &x, int64_t i, float y)
         ((float *)x.at)[i] = y;
     else
         ((uint16_t *)x.at)[i] = ft_float_to_half(y, ft_is_f16(x));
+}
+
+/* Whether four of them, from number i on of n, are there and lie so that they come at once. */
+FT_INLINE bool ft_four_at_once(const ft_numbers &x, int64_t i, int64_t n)
+{
+    int size = ft_is_f32(x) ? 4 : 2;
+    uintptr_t at = (uintptr_t)x.at + (uintptr_t)(i * size);
+    return i + 4 <= n && (at & (uintptr_t)(4 * size - 1)) == 0;
+}
+
+struct alignas(8) ft_four_halves {
+    uint16_t x[4];
+};
+
+/* Four of them from number i on, zeros past n. */
+FT_INLINE ft_four ft_read_four(const ft_numbers &x, int64_t i, int64_t n)
+{
+    ft_four y = {{0, 0, 0, 0}};
+    if (!ft_four_at_once(x, i, n)) {
+FT_UNROLL
+        for (int k = 0; k < 4; k++)
+            if (i + k < n) y.x[k] = ft_read(x, i + k);
+    } else if (ft_is_f32(x)) {
+        y = ft_get((const float *)x.at + i);
+    } else {
+        const ft_four_halves z = *(const ft_four_halves *)((const uint16_t *)x.at + i);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) y.x[k] = ft_half_to_float(z.x[k], ft_is_f16(x));
+    }
+    return y;
+}
+/* Those before n. */
+FT_INLINE void ft_write_four(const ft_numbers &x, int64_t i, int64_t n, const ft_four &y)
+{
+    if (!ft_four_at_once(x, i, n)) {
+FT_UNROLL
+        for (int k = 0; k < 4; k++)
+            if (i + k < n) ft_write(x, i + k, y.x[k]);
+    } else if (ft_is_f32(x)) {
+        ft_put((float *)x.at + i, y);
+    } else {
+        ft_four_halves z;
+FT_UNROLL
+        for (int k = 0; k < 4; k++) z.x[k] = ft_float_to_half(y.x[k], ft_is_f16(x));
+        *(ft_four_halves *)((uint16_t *)x.at + i) = z;
+    }
 }
 
 /* Those from number i on; of nothing, nothing. */

@@ -1,89 +1,186 @@
-/* kernels/rows.cu - kernels over the rows and columns of matrices. Sums are f64. */
+/* kernels/rows.cu - kernels over the rows and columns of matrices. Of rows four numbers are taken
+ * at once and added in f32; sums of such sums are f64, for which many cards have few units. */
 #include "numbers.h"
 
+/* The first of four numbers of this lane of a row of n; of this thread, where a block has a row. */
+#define LANE_FOURS(i, n) for (int64_t i = 4 * ft_lane(); i < (n); i += 4 * FT_WARP)
+#define THREAD_FOURS(i, n)                                                                         \
+    for (int64_t i = 4 * (int64_t)threadIdx.x; i < (n); i += 4 * (int64_t)blockDim.x)
+
+FT_INLINE float sum_of(const ft_four &x)
+{
+    return (x.x[0] + x.x[1]) + (x.x[2] + x.x[3]);
+}
+
+/* Four numbers from number i on, `other` past n. */
+FT_INLINE ft_four read_or(const ft_numbers &x, int64_t i, int64_t n, float other)
+{
+    ft_four y = ft_read_four(x, i, n);
+FT_UNROLL
+    for (int k = 0; k < 4; k++)
+        if (i + k >= n) y.x[k] = other;
+    return y;
+}
+
+FT_INLINE float largest_of(const ft_four &x)
+{
+    return ft_larger(ft_larger(x.x[0], x.x[1]), ft_larger(x.x[2], x.x[3]));
+}
+
+/* factor * e^(x - top), from number i on; 0 past n. */
+FT_INLINE ft_four exponentials(const ft_numbers &x, int64_t i, int64_t n, float top, float factor)
+{
+    ft_four y = read_or(x, i, n, -INFINITY);
+FT_UNROLL
+    for (int k = 0; k < 4; k++) y.x[k] = expf(y.x[k] - top) * factor;
+    return y;
+}
+
 /* -- softmax ----------------------------------------------------------------------------------- */
+
+/* y = p (dy - sum(dy p)) */
+FT_INLINE void softmax_grad(const ft_numbers &y, const ft_numbers &dy, const ft_numbers &p,
+                            int64_t n)
+{
+    double sum = 0;
+    LANE_FOURS(i, n)
+    {
+        ft_four d = ft_read_four(dy, i, n);
+        const ft_four q = ft_read_four(p, i, n);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) d.x[k] *= q.x[k];
+        sum += (double)sum_of(d);
+    }
+    float dot = (float)ft_warp_sum(sum);
+    LANE_FOURS(i, n)
+    {
+        ft_four d = ft_read_four(dy, i, n);
+        const ft_four q = ft_read_four(p, i, n);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) d.x[k] = q.x[k] * (d.x[k] - dot);
+        ft_write_four(y, i, n, d);
+    }
+}
 
 FT_KERNEL(softmax)
 {
     int64_t row = ft_warp_row(), at = row * a.n;
     if (row >= a.rows) return;
     const ft_numbers x = ft_from(a.a, at), p = ft_from(a.b, at), y = ft_from(a.y, at);
-    double sum = 0;
     if (p.at) {
-        for (int64_t i = ft_lane(); i < a.n; i += FT_WARP)
-            sum += (double)ft_read(x, i) * (double)ft_read(p, i);
-        float dot = (float)ft_warp_sum(sum);
-        for (int64_t i = ft_lane(); i < a.n; i += FT_WARP)
-            ft_write(y, i, ft_read(p, i) * (ft_read(x, i) - dot));
+        softmax_grad(y, x, p, a.n);
         return;
     }
+    double sum = 0;
     float top = -INFINITY;
-    for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) top = ft_larger(top, ft_read(x, i));
+    LANE_FOURS(i, a.n) top = ft_larger(top, largest_of(read_or(x, i, a.n, -INFINITY)));
     top = ft_warp_max(top);
-    for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) sum += (double)expf(ft_read(x, i) - top);
+    LANE_FOURS(i, a.n) sum += (double)sum_of(exponentials(x, i, a.n, top, 1.0f));
     float inverse = (float)(1.0 / ft_warp_sum(sum));
-    for (int64_t i = ft_lane(); i < a.n; i += FT_WARP)
-        ft_write(y, i, expf(ft_read(x, i) - top) * inverse);
+    LANE_FOURS(i, a.n) ft_write_four(y, i, a.n, exponentials(x, i, a.n, top, inverse));
 }
 
 /* -- norms ------------------------------------------------------------------------------------- */
+
+/* The mean of a row's squares, of what they are above `mean`. */
+FT_INLINE double mean_square(const ft_numbers &x, int64_t n, float mean)
+{
+    double sum = 0;
+    LANE_FOURS(i, n)
+    {
+        ft_four d = read_or(x, i, n, mean);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) d.x[k] = (d.x[k] - mean) * (d.x[k] - mean);
+        sum += (double)sum_of(d);
+    }
+    return ft_warp_sum(sum) / (double)n;
+}
 
 FT_KERNEL(norm)
 {
     int64_t row = ft_warp_row();
     if (row >= a.rows) return;
     const ft_numbers x = ft_from(a.x, row * a.D), y = ft_from(a.y, row * a.D);
-    double mean = 0, squares = 0;
-    if (a.centred) {
-        for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) mean += (double)ft_read(x, i);
-        mean = ft_warp_sum(mean) / (double)a.D;
-    }
-    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) {
-        double d = (double)ft_read(x, i) - mean;
-        squares += d * d;
-    }
-    float rstd = (float)(1.0 / sqrt(ft_warp_sum(squares) / (double)a.D + (double)a.eps));
-    float middle = (float)mean;
-    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) {
-        float n = (ft_read(x, i) - middle) * rstd * a.w[i];
-        ft_write(y, i, a.centred ? n + a.b[i] : n);
+    double sum = 0;
+    if (a.centred) LANE_FOURS(i, a.D) sum += (double)sum_of(ft_read_four(x, i, a.D));
+    float mean = a.centred ? (float)(ft_warp_sum(sum) / (double)a.D) : 0.0f;
+    float rstd = (float)(1.0 / sqrt(mean_square(x, a.D, mean) + (double)a.eps));
+    const ft_numbers w = ft_f32(a.w), b = ft_f32(a.b);
+    LANE_FOURS(i, a.D)
+    {
+        ft_four n = ft_read_four(x, i, a.D);
+        const ft_four factor = ft_read_four(w, i, a.D);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) n.x[k] = (n.x[k] - mean) * rstd * factor.x[k];
+        if (a.centred) {
+            const ft_four more = ft_read_four(b, i, a.D);
+FT_UNROLL
+            for (int k = 0; k < 4; k++) n.x[k] += more.x[k];
+        }
+        ft_write_four(y, i, a.D, n);
     }
     if (ft_lane()) return;
-    if (a.centred) a.stats[2 * row] = middle;
+    if (a.centred) a.stats[2 * row] = mean;
     a.stats[a.centred ? 2 * row + 1 : row] = rstd;
 }
 
-/* dx = rstd (g - mean(g) - n mean(g n)), g = dy w, n = (x - mean) rstd */
+/* Of a row, g = dy w and n = (x - mean) rstd. */
+struct norm_row {
+    ft_numbers dy, x, w;
+    float mean, rstd;
+};
+
+FT_INLINE void read_norm(const norm_row &of, int64_t i, int64_t D, ft_four *g, ft_four *n)
+{
+    const ft_four w = ft_read_four(of.w, i, D);
+    *g = ft_read_four(of.dy, i, D);
+    *n = ft_read_four(of.x, i, D);
+FT_UNROLL
+    for (int k = 0; k < 4; k++) {
+        g->x[k] *= w.x[k];
+        n->x[k] = (n->x[k] - of.mean) * of.rstd;
+    }
+}
+
+/* dx = rstd (g - mean(g) - n mean(g n)) */
 FT_KERNEL(norm_grad)
 {
     int64_t row = ft_warp_row();
     if (row >= a.rows) return;
-    const ft_numbers x = ft_from(a.x, row * a.D), dy = ft_from(a.dy, row * a.D);
+    const norm_row of = {ft_from(a.dy, row * a.D), ft_from(a.x, row * a.D), ft_f32(a.w),
+                         a.centred ? a.stats[2 * row] : 0.0f,
+                         a.stats[a.centred ? 2 * row + 1 : row]};
     const ft_numbers dx = ft_from(a.dx, row * a.D);
-    float mean = a.centred ? a.stats[2 * row] : 0.0f;
-    float rstd = a.stats[a.centred ? 2 * row + 1 : row];
     double sum_g = 0, sum_gn = 0;
-    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP) {
-        float g = ft_read(dy, i) * a.w[i];
-        sum_g += (double)g;
-        sum_gn += (double)g * (double)((ft_read(x, i) - mean) * rstd);
+    ft_four g, n;
+    LANE_FOURS(i, a.D)
+    {
+        read_norm(of, i, a.D, &g, &n);
+        sum_g += (double)sum_of(g);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) n.x[k] *= g.x[k];
+        sum_gn += (double)sum_of(n);
     }
     float mean_g = a.centred ? (float)(ft_warp_sum(sum_g) / (double)a.D) : 0.0f;
     float mean_gn = (float)(ft_warp_sum(sum_gn) / (double)a.D);
-    for (int64_t i = ft_lane(); i < a.D; i += FT_WARP)
-        ft_write(dx, i, rstd * (ft_read(dy, i) * a.w[i] - mean_g -
-                                (ft_read(x, i) - mean) * rstd * mean_gn));
+    LANE_FOURS(i, a.D)
+    {
+        read_norm(of, i, a.D, &g, &n);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) g.x[k] = of.rstd * (g.x[k] - mean_g - n.x[k] * mean_gn);
+        ft_write_four(dx, i, a.D, g);
+    }
 }
 
 /* -- sums over rows ---------------------------------------------------------------------------- */
 
-FT_INLINE double addend(const ft_column_parts_args &a, int64_t row, int64_t d)
+FT_INLINE float addend(const ft_column_parts_args &a, int64_t row, int64_t d)
 {
-    double dy = (double)ft_read(a.dy, row * a.D + d);
+    float dy = ft_read(a.dy, row * a.D + d);
     if (!a.x.at) return dy;
     float mean = a.centred ? a.stats[2 * row] : 0.0f;
     float rstd = a.stats[a.centred ? 2 * row + 1 : row];
-    return dy * (double)((ft_read(a.x, row * a.D + d) - mean) * rstd);
+    return dy * ((ft_read(a.x, row * a.D + d) - mean) * rstd);
 }
 
 FT_KERNEL(column_parts)
@@ -93,9 +190,13 @@ FT_KERNEL(column_parts)
     int64_t from = (int64_t)blockIdx.y * a.per_part, end = ft_least(from + a.per_part, a.rows);
     int group = (int)threadIdx.x / FT_CUDA_COLUMNS, groups = (int)blockDim.x / FT_CUDA_COLUMNS;
     double sum = 0;
-    if (d < a.D)
-        for (int64_t row = from + group; row < end; row += groups)
-            sum += addend(a, row, d);
+    for (int64_t row = from + group; d < a.D && row < end; row += 4 * groups) {
+        float x = 0;
+FT_UNROLL
+        for (int k = 0; k < 4; k++)
+            if (row + k * groups < end) x += addend(a, row + k * groups, d);
+        sum += (double)x;
+    }
     sums[threadIdx.x] = sum;
     FT_BLOCK_BARRIER();
     if (group || d >= a.D) return;
@@ -122,10 +223,18 @@ FT_KERNEL(reduce)
     const ft_numbers x = ft_from(a.x, row / a.inner * a.n * a.inner + row % a.inner);
     double sum = 0;
     float top = -INFINITY;
-    for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
-        float value = ft_read(x, i * a.inner);
-        sum += (double)value;
-        top = ft_larger(top, value);
+    if (a.inner == 1) {
+        THREAD_FOURS(i, a.n)
+        {
+            sum += (double)sum_of(ft_read_four(x, i, a.n));
+            top = ft_larger(top, largest_of(read_or(x, i, a.n, -INFINITY)));
+        }
+    } else {
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+            float value = ft_read(x, i * a.inner);
+            sum += (double)value;
+            top = ft_larger(top, value);
+        }
     }
     if (a.largest)
         top = ft_block_max(top, room);
@@ -197,10 +306,9 @@ FT_KERNEL(cross_entropy)
     const ft_numbers x = ft_from(a.logits, row * a.V);
     float top = -INFINITY;
     double sum = 0;
-    for (int64_t i = threadIdx.x; i < a.V; i += blockDim.x) top = ft_larger(top, ft_read(x, i));
+    THREAD_FOURS(i, a.V) top = ft_larger(top, largest_of(read_or(x, i, a.V, -INFINITY)));
     top = ft_block_max(top, room);
-    for (int64_t i = threadIdx.x; i < a.V; i += blockDim.x)
-        sum += (double)expf(ft_read(x, i) - top);
+    THREAD_FOURS(i, a.V) sum += (double)sum_of(exponentials(x, i, a.V, top, 1.0f));
     sum = ft_block_sum(sum, room);
     if (threadIdx.x) return;
     int32_t label = a.labels[row];
@@ -233,12 +341,14 @@ FT_KERNEL(cross_entropy_grad)
     bool counts = label >= 0 && label < a.V;
     float top = a.stats[2 * row], factor = a.dloss[0] * a.weight[0] / a.stats[2 * row + 1];
     double sum = 0;
-    for (int64_t i = threadIdx.x; i < a.V; i += blockDim.x) {
-        float p = counts ? expf(ft_read(x, i) - top) * factor : 0.0f;
-        sum += (double)p;
-        ft_write(dx, i, p);
+    const ft_four zeros = {{0, 0, 0, 0}};
+    THREAD_FOURS(i, a.V)
+    {
+        const ft_four p = counts ? exponentials(x, i, a.V, top, factor) : zeros;
+        sum += (double)sum_of(p);
+        ft_write_four(dx, i, a.V, p);
     }
     sum = ft_block_sum(sum, room);
-    if (counts && label % (int)blockDim.x == (int)threadIdx.x)
+    if (counts && label / 4 % (int)blockDim.x == (int)threadIdx.x) /* who wrote it */
         ft_write(dx, label, (float)((double)(expf(ft_read(x, label) - top) * factor) - sum));
 }
