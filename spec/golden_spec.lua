@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local golden = require("ftpipe.data.golden")
+local precision = require("ftpipe.trained.precision")
 local process = require("spec.support.process")
 
 -- Name, and how many figures it has at least: loss, logits, gradients, optimizers, greedy rows.
@@ -23,16 +24,28 @@ describe("the golden checker", function()
       end)
    end
 
-   for _, name in ipairs { "t5_v1_0", "t5_v1_1", "bert_qa", "gpt2" } do
-      it("passes on losses in bf16: " .. name, function()
-         local dir = files.shared("golden/" .. name, pending)
-         if not dir then return end
-         if not core.sys.has_bf16() then return pending("skipped: no bf16 on this CPU") end
-         local report = golden.check(dir, { precision = "bf16" })
-         assert.equal(0, report.failed, table.concat(report:lines(), "\n"))
-         assert.is_true(#report.rows >= 2)
-         assert.is_true(report.rows[1].error > 1e-7) -- not what f32 gives
-      end)
+   local rounded = {
+      { "t5_v1_0", "bf16", "tf32" }, { "t5_v1_1", "bf16", "tf32" }, { "bert_qa", "bf16", "f16" },
+      { "gpt2", "bf16", "f16" },
+   }
+   local device = core.engine.devices("cpu:1")[1] -- a card, in the program that tests those
+   for _, case in ipairs(rounded) do
+      for i = 2, 3 do
+         it(("passes on losses in %s: %s"):format(case[i], case[1]), function()
+            local dir = files.shared("golden/" .. case[1], pending)
+            if not dir then return end
+            local numbers = case[i]
+            local missing = device[numbers .. "_flops_per_s"] == 0
+               or device.in_host and numbers == "bf16" and not core.sys.has_bf16()
+            if missing then return pending("skipped: no " .. numbers .. " here") end
+            local report = golden.check(dir, {
+               round = function(graph, on) precision.apply(numbers, graph, on) end,
+            })
+            assert.equal(0, report.failed, table.concat(report:lines(), "\n"))
+            assert.is_true(#report.rows >= 2)
+            assert.is_true(report.rows[1].error > 1e-7) -- not what f32 gives
+         end)
+      end
    end
 
    it("fails when one gradient element is off by 1 % of its tensor's largest", function()
