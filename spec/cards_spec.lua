@@ -154,6 +154,20 @@ describe("a pipeline of cards", function()
       end
    end)
 
+   it("says which of 16 bits is the first that is not finite", function()
+      if core.engine.devices(cards(1))[1].bf16_flops_per_s == 0 then
+         return pending("skipped: there is no bf16 here")
+      end
+      local name = "encoder.block.1.layer.0.layer_norm.weight"
+      local o = { devices = cards(2), precision = "bf16", steps = 1, plant = function(params)
+         params[name]:set(1, 0 / 0) -- every other number is the lower half of one of 32 bits
+      end }
+      local problem = files.failure(train, o)
+      assert.equal("diverged", problem.status)
+      assert.matches("'rms_norm' in encoder/block.1/attn %(forward%) gave nan from the parameter '"
+         .. name:gsub("%p", "%%%0") .. "'", tostring(problem.message))
+   end)
+
    it("updates healthy stages once where one's own weight gradient alone is not finite", function()
       local DOWN = "transformer.h.0.mlp.c_proj.weight"
 
