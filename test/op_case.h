@@ -105,10 +105,21 @@ static inline void twin_draw(twin *t, ft_rng *rng, int64_t id_limit, bool positi
     }
 }
 
+/* The inputs and outputs that are in 16 bits, by bit, of those that a card may keep so. */
+typedef struct case_kept {
+    ft_dtype dtype;
+    uint32_t in, out;
+} case_kept;
+
+static inline case_kept case_all_kept(ft_dtype dtype)
+{
+    return (case_kept){dtype, UINT32_MAX, UINT32_MAX};
+}
+
 typedef struct op_case {
     const ft_op *op;
     const ft_sample *sample;
-    ft_dtype kept; /* what may be of 16 bits is in this */
+    case_kept kept;
     int n_in;
     ft_spec in_specs[FT_MAX_IN];
     twin in[FT_MAX_IN], out[FT_MAX_OUT];
@@ -156,9 +167,9 @@ static inline ft_status case_draw_results(op_case *c, ft_error *err)
     return FT_OK;
 }
 
-/* False when the shape rule refuses the sample. `kept`: of what a card may keep in 16 bits. */
+/* False when the shape rule refuses the sample. */
 static inline bool case_init_kept(op_case *c, const ft_op *op, const ft_sample *sample,
-                                  ft_dtype kept, ft_error *err)
+                                  case_kept kept, ft_error *err)
 {
     *c = (op_case){.op = op,
                    .sample = sample,
@@ -171,9 +182,9 @@ static inline bool case_init_kept(op_case *c, const ft_op *op, const ft_sample *
     ft_rng rng;
     ft_rng_init(&rng, 42, (uint64_t)(sample - op->samples));
     for (int i = 0; i < op->n_out; i++)
-        if (op->half_out >> i & 1) out[i].dtype = kept;
+        if ((op->half_out & kept.out) >> i & 1) out[i].dtype = kept.dtype;
     for (int i = 0; i < op->n_in; i++) {
-        if (op->half_in >> i & 1) c->in_specs[i].dtype = kept;
+        if ((op->half_in & kept.in) >> i & 1) c->in_specs[i].dtype = kept.dtype;
         c->in[i] = twin_new(&c->in_specs[i]);
         twin_draw(&c->in[i], &rng, sample->id_limit, case_positive(op));
     }
@@ -183,7 +194,7 @@ static inline bool case_init_kept(op_case *c, const ft_op *op, const ft_sample *
 
 static inline bool case_init(op_case *c, const ft_op *op, const ft_sample *sample, ft_error *err)
 {
-    return case_init_kept(c, op, sample, FT_F32, err);
+    return case_init_kept(c, op, sample, case_all_kept(FT_F32), err);
 }
 
 static inline void case_free(op_case *c)

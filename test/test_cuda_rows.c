@@ -60,7 +60,8 @@ static void judge(const op_case *test, const twin *out, const char *what)
     for (int i = 0; i < test->op->n_out; i++) {
         double gap = difference(&out[i]);
         double most = test->sample->tolerance > 0 ? 2 * test->sample->tolerance : 1e-7;
-        if (test->kept != FT_F32) most += test->kept == FT_BF16 ? FT_BF16_GAP : FT_TF32_GAP;
+        if (test->kept.dtype != FT_F32)
+            most += test->kept.dtype == FT_BF16 ? FT_BF16_GAP : FT_TF32_GAP;
         if (!CHECK(gap <= most))
             fprintf(stderr, "  row %s, sample %d, output %d, %s: %.3g, expected at most %.3g\n",
                     test->op->name, (int)(test->sample - test->op->samples), i, what, gap, most);
@@ -92,7 +93,7 @@ static void try_adding(const card *c, op_case *test)
 }
 
 static void try_sample(const card *cards, int n_cards, const ft_op *op, const ft_sample *sample,
-                       ft_dtype kept)
+                       case_kept kept)
 {
     op_case test;
     ft_error err;
@@ -131,10 +132,13 @@ static void test_rows(const card *cards, int n_cards)
             continue;
         }
         for (int i = 0; i < (*row)->n_samples && i < SAMPLES; i++) {
-            try_sample(cards, n_cards, *row, &(*row)->samples[i], FT_F32);
+            const ft_sample *sample = &(*row)->samples[i];
+            try_sample(cards, n_cards, *row, sample, case_all_kept(FT_F32));
             if (!(*row)->half_in && !(*row)->half_out) continue;
-            try_sample(cards, few, *row, &(*row)->samples[i], FT_BF16);
-            try_sample(cards, few, *row, &(*row)->samples[i], FT_F16);
+            try_sample(cards, few, *row, sample, case_all_kept(FT_BF16));
+            try_sample(cards, few, *row, sample, case_all_kept(FT_F16));
+            try_sample(cards, 1, *row, sample, (case_kept){FT_BF16, 0x5, 0x1});
+            try_sample(cards, 1, *row, sample, (case_kept){FT_F16, 0, 0x2});
         }
     }
 }
@@ -144,7 +148,7 @@ static void try_packed(const card *c, const ft_op *op, const ft_sample *sample, 
 {
     op_case test;
     ft_error err;
-    if (!CHECK(case_init_kept(&test, op, sample, kept, &err))) return;
+    if (!CHECK(case_init_kept(&test, op, sample, case_all_kept(kept), &err))) return;
     int64_t bytes = ft_cuda_kernels.pack_bytes(op, test.in_specs, sample->attrs);
     int64_t size = ft_spec_bytes(&test.out[0].spec), weight = ft_spec_bytes(&test.in[1].spec);
     void *first = guarded_new(size), *packed = guarded_new(bytes);
@@ -186,7 +190,7 @@ static bool rounding_shows(const card *c, const ft_op *op, const ft_sample *samp
     bool shows = false;
     ft_sample plain = *sample;
     plain.attrs[ROUNDING] = 0;
-    if (!CHECK(case_init_kept(&test, op, sample, kept, &err))) return false;
+    if (!CHECK(case_init_kept(&test, op, sample, case_all_kept(kept), &err))) return false;
     int64_t size = ft_spec_bytes(&test.out[0].spec);
     void *rounded = guarded_new(size);
     if (CHECK(run(c, &test, test.out, 0, NULL))) {
