@@ -54,6 +54,22 @@ describe("a T5 configuration", function()
       assert.is_false(config.scaled)
    end)
 
+   it("keeps what is between the products of a feed-forward layer once", function()
+      local function counts(dropout)
+         local config, n = t5.config(raw_config()), {}
+         local graph = t5.training(config, { batch = 1, source = 3, target = 2, dropout = dropout })
+         for i = 1, graph:counts().nodes do
+            local op = graph:node(i).op
+            n[op] = (n[op] or 0) + 1
+         end
+         return n
+      end
+      local n = counts(0.1)
+      assert.same({ 4, 4, nil }, { n.relu_dropout, n.relu_dropout_grad, n.relu_grad })
+      n = counts(0)
+      assert.same({ nil, 4 }, { n.relu_dropout, n.relu_grad })
+   end)
+
    it("has the activation that feed_forward_proj says, or what transformers made of it", function()
       local function rows(changes)
          local config, list = t5.config(raw_config(changes)), {}

@@ -106,6 +106,15 @@ function Blocks:activated(x, name, n_out, n_in)
    return activation.row and self.g:add(activation.row, { y }) or y
 end
 
+--- dropout of it. relu and dropout are one row: its gradient is one as well, and needs what it
+-- gives alone, which the next product keeps anyway.
+function Blocks:dropped(x, name, n_out, n_in)
+   if self.c.activation.fused ~= RELU or self.dropout == 0 then
+      return self:drop(self:activated(x, name, n_out, n_in))
+   end
+   return self.g:add("relu_dropout", { self:linear(x, name, n_out, n_in) }, { p = self.dropout })
+end
+
 --- Two products with the configuration's activation between them.
 -- @tparam value x
 -- @tparam string first name of the product that widens

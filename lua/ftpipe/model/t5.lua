@@ -268,9 +268,9 @@ end
 function Builder:feed_forward(x, prefix)
    local c = self.c
    local name = prefix .. ".DenseReluDense"
-   local h = c.gated and self:gate(x, name)
-      or self:activated(x, name .. ".wi", c.d_ff, c.d_model)
-   return self:linear(self:drop(h), name .. ".wo", c.d_model, c.d_ff)
+   local h = c.gated and self:drop(self:gate(x, name))
+      or self:dropped(x, name .. ".wi", c.d_ff, c.d_model)
+   return self:linear(h, name .. ".wo", c.d_model, c.d_ff)
 end
 
 local bias_names = {
