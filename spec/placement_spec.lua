@@ -115,23 +115,39 @@ describe("--partition", function()
          assert.equal(on["decoder/embed"], on["head"])
          -- what blocks share is small: they are on several devices
          assert.not_equal(on["encoder/block.0/attn"], on["encoder/block.5/attn"])
-         local apart = plan { partition = how, searched = true } -- cut once
+         local apart = plan { partition = function(problem) -- which knows nothing of them
+            return ft.partition(problem, { method = how, effort = 5, blocks = 8 }).device
+         end }
          assert.is_true(tied:simulate(20).seconds < apart:simulate(20).seconds / 2)
          assert.is_true(tied:check() == tied)
+         local searched = plan { partition = how, searched = true }
+         assert.is_true(searched:simulate(20).seconds < apart:simulate(20).seconds / 2)
       end
    end)
 
    it("has best end no later than contiguous stages do, where both fit", function()
       local devices = "sim:4x2080ti"
       local function explore(how)
-         return ft.explore("gpt2-xl", { devices = devices, partition = how })
+         return ft.explore("gpt2", { devices = devices, partition = how })
       end
       local seq, mixed, best = explore("seq"), explore("mixed"), explore("best")
       assert.is_true(seq.fits and mixed.fits and seq.seconds < mixed.seconds)
       assert.equal(seq.seconds, best.seconds)
       assert.equal("seq", best.plan.partition.name)
-      local asked = ft.explore("gpt2-xl", { devices = devices, partition = "best", stages = 8 })
+      local asked = ft.explore("gpt2", { devices = devices, partition = "best", stages = 8 })
       assert.equal("best", asked.plan.partition.name) -- seq takes a number of stages exactly
+   end)
+
+   it("tries fewer stages than a placement would take, and takes those that end first", function()
+      local function explore(stages)
+         return ft.explore("gpt2-xl", { devices = "sim:4x2080ti", stages = stages })
+      end
+      local found, fastest = explore(), math.huge
+      for _, stages in ipairs { 4, 5, 6, 8 } do
+         fastest = math.min(fastest, explore(stages).seconds)
+      end
+      assert.equal(fastest, found.seconds)
+      assert.is_true(found.seconds < explore(8).seconds)
    end)
 
    it("has such a cut fit by moving state, too", function()

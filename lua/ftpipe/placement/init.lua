@@ -59,6 +59,17 @@ function M.also(graph, o)
    return tries and (row_of(o.partition) or {}).also or nil
 end
 
+--- Numbers of stages that a plan also tries, fewer than it would take: a placement is judged by the
+-- work of devices, and what their stages wait for is seen when it is simulated.
+-- @tparam table o partition, stages, devices
+-- @treturn {int,...} none where stages were asked for
+function M.fewer_stages(o)
+   local n = #core.engine.devices(o.devices)
+   if n == 1 or o.stages or not (row_of(o.partition) or {}).anywhere then return {} end
+   local some, half = n + math.ceil(n / 4), n + math.floor(n / 2)
+   return some < half and { n, some, half } or { n, half }
+end
+
 --- A partition in a word: its name, "custom", or the scopes at which stages begin.
 function M.title(how)
    if type(how) == "table" then return table.concat(how, ",") end

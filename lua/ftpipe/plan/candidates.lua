@@ -70,12 +70,15 @@ local function offer(plans, o, graphs, own)
    plans[#plans + 1] = swaps.mode(o).over and fits ~= first and first or nil
 end
 
+local draw_training -- asks itself, too
+
 --- Plans to train by, of which the fastest is to be taken: cut by time and memory; where swaps may
 -- make room as well as recomputation does, by time alone, and by memory alone; by links of
 -- neighbours; by the time of forwards, and of backwards; by that of devices which take stages in
 -- turns, unless the cut decides how late weights are: then a budget would change the numbers; with
--- nodes that read one weight on one device; by another partitioner, where this one names it.
-local function draw_training(o, graphs)
+-- nodes that read one weight on one device; by another partitioner, where this one names it; in
+-- fewer stages, where they may lie anywhere.
+function draw_training(o, graphs)
    local first, plan = draw_once(o, graphs)
    local plans = { plan }
    if swaps.mode(o).over and plan ~= first then plans = { plan, first, fit.balanced(first) } end
@@ -86,11 +89,17 @@ local function draw_training(o, graphs)
    if o.synchronous and placement.takes_turns(o) and not o.searched then
       offer(plans, o, graphs, { by_device = true })
    end
-   if not o.searched and placement.has_ties(graphs[#graphs], o) then
+   if placement.has_ties(graphs[#graphs], o) then
       offer(plans, o, graphs, { tied = true })
    end
-   local also = free_of_places(o) and placement.also(graphs[#graphs], o)
+   local free = free_of_places(o)
+   local also = free and placement.also(graphs[#graphs], o)
    if also then offer(plans, o, graphs, { partition = also }) end
+   for _, stages in ipairs(free and placement.fewer_stages(o) or {}) do
+      for _, fewer in ipairs(draw_training(copy(o, { stages = stages }), graphs)) do
+         plans[#plans + 1] = fewer
+      end
+   end
    return plans
 end
 

@@ -37,8 +37,8 @@ M.rules = copy(options.rules("plan"), {
       help = "of batches by bucket; all in the last one when absent" },
    placements = { type = "table", help = "of earlier plans, see ftpipe.placement" },
    searched = { type = "boolean", default = false,
-      help = "one of many that are compared: it is not compared with other cuts, nor --recompute "
-         .. "auto with other rules" },
+      help = "one of many that are compared: it is compared with few other cuts, and --recompute "
+         .. "auto not with other rules" },
 })
 
 -- The same when they follow from a recipe's flags and data.
