@@ -51,7 +51,7 @@ describe("CONTRIBUTING.md on adding", function()
          local first = text:find(from, 1, true)
          local part = text:sub(first, (select(2, text:find(to, first, true))))
          return (part:gsub("argmax", "argmin"):gsub("%f[%w]x%[i%]", "-x[i]")
-            :gsub("x%[best%]", "-x[best]"))
+            :gsub("x%[best%]", "-x[best]"):gsub("ft_read%(x, i%)", "-%0"))
       end
       core.sys.write_file(copy .. "/src/ops/op_argmin.c",
          turned("src/ops/op_argmax.c", "/* ops/op_argmax.c", "n_samples = sizeof samples / "
