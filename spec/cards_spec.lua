@@ -154,6 +154,31 @@ describe("a pipeline of cards", function()
       end
    end)
 
+   it("has 16 bits of values that are swapped, made again, halved and late", function()
+      if core.engine.devices(cards(1))[1].bf16_flops_per_s == 0 then
+         return pending("skipped: there is no bf16 here")
+      end
+      local o = { precision = "bf16", batch = 4, clip = 0, dropout = 0.1 }
+      local one = train(copy(o, { devices = cards(1) }))
+      for _, way in ipairs {
+         { devices = cards(2), stages = 4, swap = "always", update = "device" },
+         { devices = cards(2), recompute = "always", schedule = "gpipe" },
+         { devices = cards(3), schedule = "zero-bubble" },
+         { devices = cards(2), stages = 4, schedule = "interleaved" },
+      } do
+         local run = train(copy(o, way))
+         assert.same(one.losses, run.losses)
+         assert.same(one.params, run.params)
+         if not way.swap then pipeline.assert_memory(run.plan, run.measured) end
+      end
+      for _, staleness in ipairs { "stash", "predict", "gap-aware" } do
+         local late = copy(o, { devices = cards(3), schedule = "async", staleness = staleness })
+         local threads = train(late)
+         late.threaded = false
+         assert_equal_runs(train(late), threads)
+      end
+   end)
+
    it("says which of 16 bits is the first that is not finite", function()
       if core.engine.devices(cards(1))[1].bf16_flops_per_s == 0 then
          return pending("skipped: there is no bf16 here")
