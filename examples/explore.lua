@@ -1,7 +1,7 @@
 -- T5-3B on four cards of 10 GB: what fits, what is fast, and how sure that is.
 -- Run: ftpipe examples/explore.lua
 --
--- The whole search, some 80 plans, is in half a minute:
+-- The whole search, some 80 plans, is in a minute:
 -- ftpipe plan t5-3b --devices sim:4x10GB --batch 40 --max-source 320 --optimizer adafactor --search
 local ft = require("ftpipe")
 

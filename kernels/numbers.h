@@ -1,5 +1,5 @@
-/* kernels/numbers.h - numbers as they are kept: in f32, bf16 or f16 (cuda/args.h). They are worked
- * on in f32. */
+/* kernels/numbers.h - numbers as they are kept: in f32, bf16 or f16 (cuda/kernels.h). They are
+ * worked on in f32. */
 #ifndef FT_NUMBERS_H
 #define FT_NUMBERS_H
 

@@ -27,7 +27,10 @@ while arg[i] do
    i = i + 1
 end
 if usage or #dirs == 0 then
-   io.stderr:write("usage: ftpipe tools/check_golden.lua [--precision f32|bf16] DIR [DIR...]\n")
+   local names = {}
+   for _, row in ipairs(precisions.rows) do names[#names + 1] = known[row.name] and row.name or nil end
+   io.stderr:write(("usage: ftpipe tools/check_golden.lua [--precision %s] DIR [DIR...]\n"):format(
+      table.concat(names, "|")))
    os.exit(2, true)
 end
 

@@ -149,7 +149,7 @@ M.rows = {
       help = "evaluate, do not train" },
    { "precision", of = "recipe explore plan", models = true, plans = true,
       choices = choices.precisions, default = "f32", explore = { rare = true },
-      help = "of products with weights; but on CPUs also of activations" },
+      help = "of products with weights and, except on CPUs, of activations" },
    { "seed", of = "recipe explore plan", type = "int", min = 0, max = 2 ^ 53, default = 1,
       help = "of everything random" },
    { "transport", of = "recipe", rare = true, choices = { "auto", "nccl", "mpi" },
