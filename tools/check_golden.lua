@@ -28,7 +28,9 @@ while arg[i] do
 end
 if usage or #dirs == 0 then
    local names = {}
-   for _, row in ipairs(precisions.rows) do names[#names + 1] = known[row.name] and row.name or nil end
+   for _, row in ipairs(precisions.rows) do
+      names[#names + 1] = known[row.name] and row.name or nil
+   end
    io.stderr:write(("usage: ftpipe tools/check_golden.lua [--precision %s] DIR [DIR...]\n"):format(
       table.concat(names, "|")))
    os.exit(2, true)
