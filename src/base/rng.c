@@ -45,6 +45,15 @@ uint32_t ft_rng_u32(ft_rng *rng)
     return rng->block[rng->used++];
 }
 
+void ft_rng_skip(ft_rng *rng, uint64_t words)
+{
+    for (; words > 0 && rng->used < 4; words--) rng->used++;
+    uint64_t blocks = ((uint64_t)rng->counter[1] << 32 | rng->counter[0]) + words / 4;
+    rng->counter[0] = (uint32_t)blocks;
+    rng->counter[1] = (uint32_t)(blocks >> 32);
+    for (words %= 4; words > 0; words--) (void)ft_rng_u32(rng);
+}
+
 static uint64_t next_u64(ft_rng *rng)
 {
     uint64_t high = ft_rng_u32(rng);

@@ -29,6 +29,8 @@ typedef struct ft_rng {
 
 /* Starts the sequence of (seed, stream). */
 void ft_rng_init(ft_rng *rng, uint64_t seed, uint64_t stream);
+/* Passes over so many words of 32 bits, as if they had been drawn. */
+void ft_rng_skip(ft_rng *rng, uint64_t words);
 /* The next 32 bits. */
 uint32_t ft_rng_u32(ft_rng *rng);
 /* Uniform in [0, n), without bias; n > 0. */

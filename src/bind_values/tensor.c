@@ -280,7 +280,7 @@ static int tensor_draw(lua_State *L)
         return script_arg_error(L, 1, "expected a tensor of a floating dtype");
     uint64_t seed;
     ft_draw draw = script_check_draw(L, 2, &seed);
-    ft_view_draw(view, &draw, seed);
+    ft_view_draw(view, &draw, seed, ft_cpu_cores());
     lua_settop(L, 1);
     return 1;
 }

@@ -119,6 +119,6 @@ ft_status ft_run_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed
     }
     FT_TRY(ft_run_fetch(run, param, err));
     ft_view view = ft_run_param(run, param);
-    ft_view_draw(&view, draw, seed);
+    ft_view_draw(&view, draw, seed, ft_cpu_cores());
     return FT_OK;
 }

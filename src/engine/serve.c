@@ -170,7 +170,7 @@ static ft_status draw(void *arg, char *held, ft_error *err)
     ft_view view = ft_view_of(&w->run->blueprint->params[w->said->number].spec, held);
     (void)err;
     memcpy(&how, w->data, sizeof how);
-    ft_view_draw(&view, &how, (uint64_t)w->said->first_step);
+    ft_view_draw(&view, &how, (uint64_t)w->said->first_step, ft_cpu_cores());
     return FT_OK;
 }
 

@@ -106,8 +106,9 @@ typedef struct ft_draw {
     uint64_t stream;
 } ft_draw;
 const char *ft_law_name(ft_law law);
-/* Fills a view of a floating dtype, in row-major order. */
-void ft_view_draw(const ft_view *view, const ft_draw *draw, uint64_t seed);
+/* Fills a view of a floating dtype, in row-major order, by so many threads at most (>= 1), which
+ * change no number. */
+void ft_view_draw(const ft_view *view, const ft_draw *draw, uint64_t seed, int n_threads);
 /* Copies src into dst, converting the dtype; shapes equal, any strides. Floats round to nearest
  * even, also in 16 bits; integers saturate. */
 ft_status ft_view_copy(const ft_view *dst, const ft_view *src, ft_error *err);
