@@ -101,7 +101,7 @@ static void copy_params(ft_run *run, int leg, outcome *o)
     ft_error err;
     for (int p = 0; p < PARAMS; p++) {
         const char *name;
-        if (!went(ft_run_fetch(run, p, &err), &err)) return;
+        if (!went(ft_run_fetch(run, p, true, &err), &err)) return;
         ft_view view = ft_run_param(run, p);
         size_t bytes = (size_t)ft_shape_count(&view.shape) * sizeof(float);
         memcpy(o->params[leg][p], view.data, bytes);
@@ -114,7 +114,7 @@ static void copy_params(ft_run *run, int leg, outcome *o)
 static void begin(ft_run *run)
 {
     ft_error err;
-    for (int p = 0; p < PARAMS; p++) went(ft_run_fetch(run, p, &err), &err);
+    for (int p = 0; p < PARAMS; p++) went(ft_run_fetch(run, p, true, &err), &err);
     went(set_params(run, &err), &err);
 }
 

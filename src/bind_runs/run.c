@@ -106,7 +106,7 @@ static int run_param(lua_State *L)
     shared_run *shared = check_run(L, 1);
     int i = (int)script_check_index(L, 2, ft_run_n_params(shared->run), "parameter");
     ft_error err;
-    if (ft_run_fetch(shared->run, i, &err) != FT_OK) return script_raise(L, &err);
+    if (ft_run_fetch(shared->run, i, false, &err) != FT_OK) return script_raise(L, &err);
     ft_view view = ft_run_param(shared->run, i);
     return push_shared_view(L, shared, &view);
 }
@@ -123,7 +123,7 @@ static int run_state(lua_State *L)
     const char *name;
     ft_view view;
     ft_error err;
-    if (ft_run_fetch(shared->run, i, &err) != FT_OK) return script_raise(L, &err);
+    if (ft_run_fetch(shared->run, i, true, &err) != FT_OK) return script_raise(L, &err);
     lua_createtable(L, FT_MAX_STATE_PARTS, 0);
     for (int part = 0; ft_run_state(shared->run, i, part, &name, &view); part++) {
         lua_createtable(L, 0, 2);

@@ -48,10 +48,10 @@ int ft_run_n_params(const ft_run *run);
 /* Devices of the plan. */
 int ft_run_n_devices(const ft_run *run);
 
-/* Where devices have memory of their own: brings a parameter and its state, as the last leg left
- * them, to host memory, where the two below find them and ft_run_refresh what was written. To be
- * called before those. FT_INVALID during a leg. */
-ft_status ft_run_fetch(ft_run *run, int param, ft_error *err);
+/* Where devices have memory of their own: brings a parameter, perhaps with its state, as the last
+ * leg left them, to host memory, where the two below find them and ft_run_refresh what was written.
+ * To be called before those. FT_INVALID during a leg. */
+ft_status ft_run_fetch(ft_run *run, int param, bool with_state, ft_error *err);
 /* The parameter's memory at its owner (f32, contiguous, borrowed). */
 ft_view ft_run_param(const ft_run *run, int param);
 /* One tensor of its optimizer state; false when there is no such part. */

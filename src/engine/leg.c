@@ -68,7 +68,7 @@ static void forget_mirrors(ft_run *run)
             ft_pages_rest(m->param, ft_spec_bytes(&b->params[p].spec));
             ft_pages_rest(m->state, ft_blueprint_state_bytes(b, p));
         }
-        m->is_new = false;
+        forget_mirror(run, p);
     }
 }
 

@@ -35,7 +35,7 @@ static ft_status find_pieces(loading *l, const ft_saved *list, ft_error *err)
 static ft_status read_here(const loading *l, const piece *p, ft_error *err)
 {
     const char *name;
-    FT_TRY(ft_run_fetch(l->run, p->param, err));
+    FT_TRY(ft_run_fetch(l->run, p->param, p->part >= 0, err));
     ft_view view = ft_run_param(l->run, p->param);
     if (p->part >= 0) ft_run_state(l->run, p->param, p->part, &name, &view);
     return ft_archive_read(l->archive, (int)p->at, &view, err);
@@ -55,7 +55,7 @@ static ft_status settle(const loading *l, bool before, ft_error *err)
         bool first = i == 0 || p[-1].param != p->param;
         if (!is_others(l, p)) continue;
         if (before && first) FT_TRY(ranks_store(l->run, p->param, err));
-        if (!before && ranks_all_have(l->run, p, l->read)) l->run->mirrors[p->param].is_new = false;
+        if (!before && ranks_all_have(l->run, p, l->read)) forget_mirror(l->run, p->param);
     }
     return FT_OK;
 }
@@ -117,7 +117,7 @@ ft_status ft_run_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed
         ranks_draw(run, param, draw, seed);
         return FT_OK;
     }
-    FT_TRY(ft_run_fetch(run, param, err));
+    FT_TRY(ft_run_fetch(run, param, false, err));
     ft_view view = ft_run_param(run, param);
     ft_view_draw(&view, draw, seed, ft_cpu_cores());
     return FT_OK;

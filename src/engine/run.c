@@ -414,9 +414,9 @@ int ft_run_n_devices(const ft_run *run)
 
 /* -- parameters -------------------------------------------------------------------------------- */
 
-ft_status ft_run_fetch(ft_run *run, int param, ft_error *err)
+ft_status ft_run_fetch(ft_run *run, int param, bool with_state, ft_error *err)
 {
-    return fetch_mirror(run, param, err);
+    return fetch_mirror(run, param, with_state, err);
 }
 
 ft_view ft_run_param(const ft_run *run, int param)
@@ -458,7 +458,7 @@ static ft_status copy_replica(ft_run *run, int s, int i, ft_error *err)
     bool away = !owner_is_here(run, sp->param);
     if (sp->with_state) keep_state_copy(w, s, i);
     if (away && run->rank) return FT_OK;
-    if (away) FT_TRY(ft_run_fetch(run, sp->param, err));
+    if (away) FT_TRY(ft_run_fetch(run, sp->param, true, err));
     const mirror *m = &run->mirrors[sp->param];
     ft_location weights =
         away ? (ft_location){NULL, m->param} : at_device(run, owner, param_at(run, sp->param));
@@ -479,7 +479,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
         return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_ops_thread_init();
     for (int p = 0; p < b->n_params; p++)
-        if (run->mirrors[p].is_new && owner_is_here(run, p)) FT_TRY(copy_mirror(run, p, true, err));
+        if (owner_is_here(run, p)) FT_TRY(return_mirror(run, p, err));
     FT_TRY(finish_streams(run, err));
     for (int p = 0; leads(run) && p < b->n_params; p++) FT_TRY(ranks_store(run, p, err));
     for (int s = 0; s < b->seating.n_seats; s++) {

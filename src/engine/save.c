@@ -41,7 +41,7 @@ static ft_status view_saved(ft_run *run, const ft_saved *x, ft_view *out, ft_err
     FT_TRY(check_saved(run, x, err));
     *out = piece_view(run, &p);
     if (!out->data && !run->mirrors[x->param].is_new) return FT_OK;
-    FT_TRY(ft_run_fetch(run, x->param, err));
+    FT_TRY(ft_run_fetch(run, x->param, x->part >= 0, err));
     if (x->part < 0)
         *out = ft_run_param(run, x->param);
     else

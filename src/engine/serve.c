@@ -109,7 +109,7 @@ static void fetch(ft_run *run, int param)
     int64_t bytes = ft_spec_bytes(&run->blueprint->params[param].spec);
     int64_t state = ft_blueprint_state_bytes(run->blueprint, param);
     char *page = new_page(bytes + state);
-    if (page && fetch_mirror(run, param, &error) == FT_OK) {
+    if (page && fetch_mirror(run, param, true, &error) == FT_OK) {
         memcpy(page + sizeof error, mirrored_param(run, param), (size_t)bytes);
         if (state) memcpy(page + sizeof error + bytes, mirrored_state(run, param), (size_t)state);
     }
@@ -124,7 +124,7 @@ static void send_part(ft_run *run, const control *c)
     ft_spec spec = ft_view_spec(&view);
     int64_t bytes = ft_spec_bytes(&spec);
     char *page = new_page(bytes);
-    if (page && fetch_mirror(run, p.param, &error) == FT_OK)
+    if (page && fetch_mirror(run, p.param, p.part >= 0, &error) == FT_OK)
         memcpy(page + sizeof error, piece_view(run, &p).data, (size_t)bytes);
     reply(run, error, page, bytes);
 }

@@ -71,7 +71,7 @@ ft_status ranks_hear_file(const ft_run *run, bool *done, ft_error *err)
 
 static ft_status write_piece(ft_run *run, const piece *p, const ft_filler *file, ft_error *err)
 {
-    FT_TRY(fetch_mirror(run, p->param, err));
+    FT_TRY(fetch_mirror(run, p->param, p->part >= 0, err));
     return ft_filler_add(file, piece_view(run, p).data, piece_bytes(run, p), p->at, err);
 }
 

@@ -19,44 +19,63 @@ char *mirrored_state(const ft_run *run, int param)
     return m->state ? m->state : run->states[param];
 }
 
-ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err)
+/* Between the owner's device, here, and the mirror. */
+static ft_status copy_mirror(ft_run *run, int param, bool state, bool to_device, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     const mirror *m = &run->mirrors[param];
     int device = b->seats[b->params[param].owner].device;
-    const ft_location host[] = {{NULL, m->param}, {NULL, m->state}};
-    const ft_location there[] = {at_device(run, device, param_at(run, param)),
-                                 at_device(run, device, run->states[param])};
-    const int64_t bytes[] = {ft_spec_bytes(&b->params[param].spec),
-                             ft_blueprint_state_bytes(run->blueprint, param)};
-    for (int i = 0; i < 2; i++)
-        if (bytes[i])
-            FT_TRY(copy_on(run->workers[device].compute, to_device ? there[i] : host[i],
-                           to_device ? host[i] : there[i], bytes[i], err));
-    return FT_OK;
+    const ft_location host = {NULL, state ? m->state : m->param};
+    const ft_location there =
+        at_device(run, device, state ? run->states[param] : param_at(run, param));
+    int64_t bytes =
+        state ? ft_blueprint_state_bytes(b, param) : ft_spec_bytes(&b->params[param].spec);
+    if (!bytes) return FT_OK;
+    return copy_on(run->workers[device].compute, to_device ? there : host, to_device ? host : there,
+                   bytes, err);
 }
 
-ft_status fetch_mirror(ft_run *run, int param, ft_error *err)
+ft_status return_mirror(ft_run *run, int param, ft_error *err)
+{
+    const mirror *m = &run->mirrors[param];
+    if (m->is_new) FT_TRY(copy_mirror(run, param, false, true, err));
+    return m->state_is_new ? copy_mirror(run, param, true, true, err) : FT_OK;
+}
+
+void forget_mirror(ft_run *run, int param)
+{
+    run->mirrors[param].is_new = run->mirrors[param].state_is_new = false;
+}
+
+/* Memory for it, when it is first asked for. */
+static ft_status make_mirror(ft_run *run, int param, bool with_state, ft_error *err)
+{
+    const ft_blueprint *b = run->blueprint;
+    mirror *m = &run->mirrors[param];
+    if (!m->param) m->param = ft_arena_alloc(run->arena, ft_spec_bytes(&b->params[param].spec));
+    if (!m->state && with_state)
+        m->state = ft_arena_alloc(run->arena, ft_blueprint_state_bytes(b, param) + 64);
+    if (m->param && (m->state || !with_state)) return FT_OK;
+    return ft_fail(err, FT_NOMEM, "engine: no memory for a copy of '%s'", b->params[param].name);
+}
+
+ft_status fetch_mirror(ft_run *run, int param, bool with_state, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     const worker *w = &run->workers[b->seats[b->params[param].owner].device];
     mirror *m = &run->mirrors[param];
     bool away = !owner_is_here(run, param);
-    if ((!w->findings && !away) || m->is_new) return FT_OK;
+    if ((!w->findings && !away) || (m->is_new && (m->state_is_new || !with_state))) return FT_OK;
     if (run->active)
         return ft_fail(err, FT_INVALID, "engine: '%s' cannot be fetched while a leg is running",
                        b->params[param].name);
-    if (!m->param) {
-        m->state = ft_arena_alloc(run->arena, ft_blueprint_state_bytes(run->blueprint, param) + 64);
-        m->param = ft_arena_alloc(run->arena, ft_spec_bytes(&b->params[param].spec));
-    }
-    if (!m->param || !m->state)
-        return ft_fail(err, FT_NOMEM, "engine: no memory for a copy of '%s'",
-                       b->params[param].name);
+    FT_TRY(make_mirror(run, param, with_state || away, err));
     if (away) return ranks_fetch(run, param, err);
-    FT_TRY(copy_mirror(run, param, false, err));
+    if (!m->is_new) FT_TRY(copy_mirror(run, param, false, false, err));
+    if (with_state && !m->state_is_new) FT_TRY(copy_mirror(run, param, true, false, err));
     FT_TRY(w->executor->driver->finish(w->compute, err));
     m->is_new = true;
+    m->state_is_new = m->state_is_new || with_state;
     return FT_OK;
 }
 
@@ -102,6 +121,6 @@ ft_status write_held(ft_run *run, int param, bool state, held_writer *write, voi
         FT_TRY(w->findings ? write_by_page(w, held, bytes, write, arg, err)
                            : write(arg, held, err));
     }
-    run->mirrors[param].is_new = false;
+    forget_mirror(run, param);
     return FT_OK;
 }

@@ -345,7 +345,7 @@ ft_status ranks_fetch(ft_run *run, int param, ft_error *err)
         if (theirs.status != FT_OK && err) *err = theirs;
         if (theirs.status != FT_OK) return theirs.status;
     }
-    m->is_new = true;
+    m->is_new = m->state_is_new = true;
     return FT_OK;
 }
 
@@ -378,7 +378,7 @@ ft_status ranks_store(ft_run *run, int param, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     bool here = owner_is_here(run, param);
     if (!is_elsewhere(run, param) || (!here && !run->mirrors[param].is_new)) return FT_OK;
-    if (here) FT_TRY(fetch_mirror(run, param, err));
+    if (here) FT_TRY(fetch_mirror(run, param, true, err));
     int64_t state_bytes = ft_blueprint_state_bytes(b, param);
     const control weights = {.kind = SAY_STORE, .number = param};
     const control state = {.kind = SAY_STORE_STATE, .number = param};
@@ -390,7 +390,7 @@ ft_status ranks_store(ft_run *run, int param, ft_error *err)
 void ranks_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed)
 {
     const control c = {.kind = SAY_DRAW, .number = param, .first_step = (int64_t)seed};
-    run->mirrors[param].is_new = false;
+    forget_mirror(run, param);
     run->ranks->begun = true;
     tell_holders(run, &c, draw, sizeof *draw);
 }

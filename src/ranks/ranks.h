@@ -95,12 +95,14 @@ bool ranks_all_have(const ft_run *run, const piece *p, const bool *ranks);
 ft_status ranks_write(ft_run *run, const char *data, int n, bool *wrote, ft_error *err);
 ft_status ranks_read(ft_run *run, const char *data, int n, bool refuses, bool *read, ft_error *err);
 
-/* mirrors.c: a parameter, with its state, into its mirror, where it is not in this process's host
- * memory; what the host finds of them then; between the owner's device, here, and the mirror. */
-ft_status fetch_mirror(ft_run *run, int param, ft_error *err);
+/* mirrors.c: a parameter, perhaps with its state, into its mirror, where it is not in this
+ * process's host memory; what the host finds of them then; what is new there, to the owner's
+ * device, here; nothing is new any more. */
+ft_status fetch_mirror(ft_run *run, int param, bool with_state, ft_error *err);
 char *mirrored_param(const ft_run *run, int param);
 char *mirrored_state(const ft_run *run, int param);
-ft_status copy_mirror(ft_run *run, int param, bool to_device, ft_error *err);
+ft_status return_mirror(ft_run *run, int param, ft_error *err);
+void forget_mirror(ft_run *run, int param);
 /* Where a seat here has a parameter, or its state, as its owner or as a copy; NULL: not there. */
 char *held_at(const ft_run *run, int seat, int param, bool state);
 /* Has a parameter, or its state or some of that, written in every seat here that has it, as its

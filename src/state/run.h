@@ -112,8 +112,8 @@ enum {
 
 /* Copies in host memory of what such a device holds, for who looks at it between legs. */
 typedef struct mirror {
-    char *param, *state; /* NULL: nobody asked */
-    bool is_new;         /* as it is on the device, or newer */
+    char *param, *state;       /* NULL: nobody asked */
+    bool is_new, state_is_new; /* as it is on the device, or newer */
 } mirror;
 
 enum { CLOCKED = 64 };
