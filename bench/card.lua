@@ -6,7 +6,8 @@
 -- several on one card are a pipeline, whose batch is cut into four. The peer runs when
 -- FTPIPE_PEER_PYTHON names a Python with torch and transformers: eager and compiled, fused AdamW,
 -- the same shapes, precision and dropout, random weights on both sides.
--- Prints lines of JSON behind "card ", of which the last has all.
+-- Prints lines of JSON behind "card ", of which the last has all: seconds of a step, flops (of a step,
+-- as the graph counts them), flops_per_s, memory, eager and compile (PyTorch's seconds).
 
 package.path = "bench/?.lua;" .. package.path
 local core = require("ftpipe.core")
@@ -26,10 +27,32 @@ local plan = plans.new {
    clip = 0, seed = 1, dropout = 0.1, steps = STEPS + WARM, batches = STEPS + WARM,
    precision = precision, profile = "modelled",
 }
-local seconds, seen = peers.step_seconds(plan, STEPS, WARM)
+local graph, flops = plan.graphs[1], 0
+for n = 1, graph:counts().nodes do flops = flops + graph:node(n).flops end
+flops = flops * plan.options.micro_batches
+
+-- The peer begins while this run does, where there is room for its weights beside it: 4 bytes each.
+local device, taken = core.engine.devices(devices)[1], 0
+for d = 1, n_devices do taken = taken + plan:memory_bytes()[d] end
+for _, param in ipairs(graph:params()) do
+   local bytes = 4
+   for _, dim in ipairs(param.dims) do bytes = bytes * dim end
+   taken = taken + bytes
+end
+local child
+local function begin_peer()
+   child = child or peers.python("step_torch.py", name, batch, source, target, "cuda", precision)
+end
+if 1.1 * taken < device.memory_bytes * n_devices then begin_peer() end
+
+local seconds, seen = peers.step_seconds(plan, STEPS, WARM, function()
+   if child and not pcall(child.ask, "ready") then child = nil end
+end)
+begin_peer()
 local result = {
    model = name:match("[^/]+/*$"), devices = devices, precision = precision, batch = batch,
-   source = source, target = target, seconds = seconds,
+   source = source, target = target, seconds = seconds, flops = flops,
+   flops_per_s = flops / seconds,
    cpu_seconds = seen.cpu_seconds, memory_planned = plan:memory_bytes(),
    memory_measured = seen.reached,
 }
@@ -37,15 +60,12 @@ local result = {
 --- The median time of PyTorch's steps; or why there is none.
 local function peer(mode)
    local ok, answer = pcall(function()
-      local child = peers.python("step_torch.py", name, batch, source, target, "cuda", mode,
-         precision)
       if not child then error(peers.NO_PYTHON, 0) end
       local times = {}
       for round = 1, ROUNDS + WARM do
-         local time = child.ask("step")
+         local time = child.ask(mode)
          times[#times + 1] = round > WARM and time or nil
       end
-      child.close()
       return peers.median(times)
    end)
    return ok and answer or nil, not ok and tostring(answer) or nil
@@ -61,3 +81,4 @@ for _, mode in ipairs { "eager", "compile" } do
    result[mode], result[mode .. "_absent"] = peer(mode)
    say()
 end
+if child then child.close() end

@@ -86,10 +86,11 @@ end
 
 --- Seconds of a step in one leg of a plan of one bucket: of so many, after others that warm up.
 -- Parameters are drawn, as for a run with --init random.
+-- @tparam[opt] function ready called when all is there but the steps
 -- @treturn number seconds
 -- @treturn table timeline of the whole leg; cpu_seconds of a step, of all threads; reached (memory
 --   that live tensors took, by device)
-function peer.step_seconds(plan, steps, warm)
+function peer.step_seconds(plan, steps, warm, ready)
    local o, graph = plan.options, plan.graphs[1]
    local inputs = peer.step_inputs(graph, o.model.family,
       { batch = o.batch, micro = o.micro_batches, vocab = o.model.config.vocab_size })
@@ -97,6 +98,7 @@ function peer.step_seconds(plan, steps, warm)
    for i, param in ipairs(graph:params()) do params[param.name] = run:param(i) end
    o.model:initialize(params, 1)
    run:refresh()
+   if ready then ready() end
    run:begin(steps + warm, 1)
    local fed, first, last, cpu = 0, nil, nil, nil
    for taken = 1, steps + warm do

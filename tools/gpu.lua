@@ -1,20 +1,35 @@
---- What a machine with a card is asked to show, in ten minutes: ftpipe tools/gpu.lua OUT [ROW...]
+--- What a machine with a card is asked to show, in ten minutes:
+--
+--    ftpipe tools/gpu.lua OUT [--seconds N] [ROW...]
 --
 -- Run by `./dev gpu` in the program that is tried; what it needs besides is beside that: ftpipe has
 -- ftpipe_cards, cards_rows and cards_steps, ftpipe_emu the same of emulated cards. Runs the rows of
--- the table below in turn, each with a limit of its own, for at most nine and a half minutes
--- together, of which each row has some seconds left. Prints what came of them, and writes it all to
--- OUT/CARD.json: the card, its driver, clocks and versions, what passed and failed, losses on the
--- CPU and on the card, times of steps beside PyTorch's. ROW chooses those that begin with it. Exit
--- code 1 when something failed.
+-- the table below, each with a limit of its own, for at most N seconds together (nine and a half
+-- minutes): first those that check something, side by side as cores and memory of the card allow,
+-- then those that take times, in turn, for each of which some seconds are kept. Prints what came of
+-- them, and writes it all to OUT/CARD.json: the card, its driver, clocks and versions, what passed
+-- and failed, losses on the CPU and on the card, times of steps beside PyTorch's. ROW chooses those
+-- that begin with it. Exit code 1 when something failed.
 
 local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local files = core.sys
 
-local ALL, LEAST = 570, 12 -- seconds: of all rows; that are kept for each one to come
+local LEAST = 12 -- seconds that are kept for each row to come that takes times
+local seconds_of_all, wanted = 570, {}
+do
+   local i = 2
+   while arg[i] do
+      if arg[i] == "--seconds" then
+         seconds_of_all, i = assert(tonumber(arg[i + 1]), "--seconds N: a number is missing"), i + 1
+      else
+         wanted[#wanted + 1] = arg[i]
+      end
+      i = i + 1
+   end
+end
 local start = core.sys.time_ns()
-local function left() return ALL - (core.sys.time_ns() - start) / 1e9 end
+local function left() return seconds_of_all - (core.sys.time_ns() - start) / 1e9 end
 
 local program = core.sys.executable()
 local here = program:match("^(.*)/")
@@ -26,20 +41,29 @@ end
 local card = emulates and "emu:1" or "cuda:0"
 local several = emulates and "emu:%d" or "cuda:0/%dx1GB"
 local quoted = argvs.quoted
+local tiny -- a directory with a model that emulated cards can take
 
---- What a command says, as lines, and how it ended; killed after so many seconds. The command is a
--- program and its arguments: what ends it is told to nobody else.
-local function run(command, limit)
-   local pipe = assert(io.popen(("timeout -k 5 %d %s </dev/null 2>&1; echo \"ended: $?\""):format(
-      math.max(1, math.floor(limit)), command)))
-   local lines, code = {}, nil
-   for line in pipe:lines() do
-      code = tonumber(line:match("^ended: (%d+)$")) or code
-      if not line:find("^ended: ") then lines[#lines + 1] = line end
+local CLOCK = "date +%s%N"
+
+--- Begins a command, which is killed after so many seconds: a program and its arguments, since what
+-- ends it is told to nobody else. The function that is returned waits for its end and gives what it
+-- said, as lines, how it ended, and its seconds.
+local function begin(command, limit)
+   local pipe = assert(io.popen(("began=$(%s); timeout -k 5 %d %s </dev/null 2>&1; "
+      .. "echo \"ended: $? $(( $(%s) - began ))\""):format(CLOCK, math.max(1, math.floor(limit)),
+      command, CLOCK)))
+   return function()
+      local lines, code, ns = {}, nil, 0
+      for line in pipe:lines() do
+         local ended, took = line:match("^ended: (%d+) (%d+)$")
+         if ended then code, ns = tonumber(ended), tonumber(took) else lines[#lines + 1] = line end
+      end
+      pipe:close()
+      return lines, code, ns / 1e9
    end
-   pipe:close()
-   return lines, code
 end
+
+local function run(command, limit) return begin(command, limit)() end
 
 local function beside(name, arguments)
    return quoted(here .. "/" .. name) .. " " .. (arguments or "")
@@ -84,6 +108,21 @@ end
 
 -- What is run -------------------------------------------------------------------------------------
 
+--- Prepared what others need.
+local function prepared(row, lines, code)
+   if code ~= 0 then row.said = table.concat(lines, "\n", math.max(1, #lines - 20)) end
+   return code == 0
+end
+
+--- By compute-sanitizer: its own summary.
+local function sanitized(row, lines, code)
+   for _, line in ipairs(lines) do
+      row.summary = line:match("[EHR%w]+ SUMMARY: .*") or row.summary
+   end
+   if code ~= 0 then row.said = table.concat(lines, "\n", math.max(1, #lines - 60)) end
+   return code == 0
+end
+
 --- Checks: a closing line "N passed, N failed[, N skipped]".
 local function checked(row, lines, code)
    row.passed, row.failed, row.skipped = (lines[#lines] or ""):match(
@@ -114,54 +153,97 @@ local function timed(row, lines, code)
    return code == 0 and row.step ~= nil
 end
 
-local tiny -- a directory with a model that emulated cards can take
 
 local function step(model, batch, source, target, devices, precision, limit)
    local name = emulates and tiny or model
    if emulates then batch, source, target = 4, 8, 2 end
-   return { "step " .. model .. " " .. devices .. " " .. precision, program .. " bench/card.lua "
-      .. table.concat({ devices, precision, name, batch, source, target }, " "), limit or 90,
-      timed }
+   return { "step " .. model .. " " .. devices .. " " .. precision, quoted(program)
+      .. " bench/card.lua " .. table.concat({ devices, precision, name, batch, source, target },
+      " "), limit or 90, timed }
 end
 
 local function spec(name, limit)
    return { "spec " .. name, beside(own.specs, ("tools/spec.lua spec/%s_spec.lua"):format(name)),
-      limit, checked }
+      limit, checked, beside = true }
 end
 
 local function training(devices)
    local flags = ("--devices %s --profile modelled %s"):format(devices,
       emulates and "--steps 2 --eval-limit 4 --batch 8" or "--steps 300")
-   return { "train " .. devices, quoted(program) .. " recipes/t5_rte.lua " .. flags, 60, trained }
+   return { "train " .. devices, quoted(program) .. " recipes/t5_rte.lua " .. flags, 60, trained,
+      beside = true }
+end
+
+--- Steps that are timed, of a size that a fine-tuning has.
+local function steps()
+   return {
+      step("bert-large", 24, 384, 4, card, "bf16"), step("gpt2", 4, 1024, 4, card, "bf16"),
+      step("t5-3b", 4, 512, 4, card, "bf16", 150), step("gpt2-xl", 4, 1024, 4, card, "bf16", 120),
+      step("t5-base", 8, 320, 8, card, "bf16"), step("t5-base", 8, 320, 8, card, "f32"),
+      step("t5-base", 8, 320, 8, several:format(2):gsub("1GB", "16GB"), "f32"),
+      step("bert-large", 24, 384, 4, card, "f32"), step("gpt2", 4, 1024, 4, card, "f32"),
+   }
+end
+
+--- Has PyTorch compile what it will be asked for, beside the checks: its cache has it then.
+local function compiling(model, ...)
+   local python = os.getenv("FTPIPE_PEER_PYTHON")
+   local line = "printf 'compile\\ncompile\\n' | %s bench/peers/step_torch.py %s %s cuda bf16"
+   return python and not emulates and { "compile " .. model, "sh -c " .. quoted(line:format(
+      python, model, table.concat({ ... }, " "))), 90, prepared, beside = true } or nil
+end
+
+--- NVIDIA's compute-sanitizer over a program, where the machine has it.
+local function sanitizing(tool, name)
+   local there = not emulates and run("sh -c 'command -v compute-sanitizer'", 10)[1]
+   local command = "compute-sanitizer --tool %s --error-exitcode 9 %s"
+   return there and { tool .. " " .. name, command:format(tool, beside(name)), 120, sanitized,
+      beside = true } or nil
 end
 
 local function rows()
-   return {
-      { "rows against f64", beside(own.rows), 60, checked },
-      { "optimizers against the CPU", beside(own.steps), 60, checked },
-      { "pipelines on the card", ("env FTPIPE_CARDS=%s %s tools/spec.lua "
-         .. "spec/cards_spec.lua"):format(quoted(several), quoted(program)), 120, checked },
-      training("cpu:1"), training(card), training(several:format(2)),
-      spec("golden", 90),
-      step("t5-base", 8, 320, 8, card, "bf16"), step("t5-base", 8, 320, 8, card, "f32"),
-      step("bert-large", 24, 384, 4, card, "bf16"), step("gpt2", 4, 1024, 4, card, "bf16"),
-      step("t5-3b", 4, 512, 4, card, "bf16", 150), -- 2.85 billion weights are drawn first
-      step("t5-base", 8, 320, 8, several:format(2):gsub("1GB", "16GB"), "f32"),
-      spec("equality", 90), spec("resume", 90), spec("replicas", 90), spec("versions", 90),
-      spec("harmony", 90), spec("finite", 90), spec("evaluate", 60),
-      step("bert-large", 24, 384, 4, card, "f32"), step("gpt2", 4, 1024, 4, card, "f32"),
-   }
+   local list = {}
+   local function add(row) if row then list[#list + 1] = row end end
+   for _, size in ipairs { { "bert-large", 24, 384, 4 }, { "gpt2", 4, 1024, 4 },
+      { "t5-base", 8, 320, 8 } } do
+      add(compiling(unpack(size)))
+   end
+   add(sanitizing("memcheck", own.rows))
+   add(sanitizing("memcheck", own.steps))
+   add(sanitizing("racecheck", own.steps))
+   add { "rows against f64", beside(own.rows), 60, checked, beside = true }
+   add { "optimizers against the CPU", beside(own.steps), 60, checked, beside = true }
+   add { "pipelines on the card", ("env FTPIPE_CARDS=%s %s tools/spec.lua "
+      .. "spec/cards_spec.lua"):format(quoted(several), quoted(program)), 120, checked,
+      beside = true }
+   add(training("cpu:1"))
+   add(training(card))
+   add(training(several:format(2)))
+   for _, name in ipairs { "golden", "equality", "resume", "replicas", "versions", "harmony",
+      "finite", "evaluate" } do
+      add(spec(name, 120))
+   end
+   for _, row in ipairs(steps()) do add(row) end
+   return list
 end
 
 --- Those that the arguments name, or all.
 local function chosen()
    local list = {}
    for _, row in ipairs(rows()) do
-      local wanted = #arg < 2
-      for i = 2, #arg do wanted = wanted or row[1]:sub(1, #arg[i]) == arg[i] end
-      if wanted then list[#list + 1] = row end
+      local named = #wanted == 0
+      for _, name in ipairs(wanted) do named = named or row[1]:sub(1, #name) == name end
+      if named then list[#list + 1] = row end
    end
    return list
+end
+
+--- How many rows are run side by side: by cores, and by what each may take of the card.
+local function width(memory)
+   local GB_EACH, CORES_EACH = 6, 2
+   local gb = (tonumber((memory or ""):match("^%d+")) or 0) * 2 ^ 20 / 1e9
+   return math.max(1, math.min(math.floor(core.sys.cores() / CORES_EACH),
+      math.floor(gb / GB_EACH)))
 end
 
 -- All of it ---------------------------------------------------------------------------------------
@@ -180,34 +262,57 @@ if emulates then
       feed_forward_proj = "relu" })
 end
 
-local bad, slow = 0, 0
+local bad, slow, timed_left = 0, 0, 0
 local all = chosen()
-for i, row in ipairs(all) do
-   local name, command, limit, judge = unpack(row)
-   local result = { name = name, command = command }
-   found.rows[#found.rows + 1] = result
-   if left() < 15 then
-      result.state = "not run: no time was left"
-   else
-      local began = core.sys.time_ns()
-      local lines, code = run(command, math.min(limit, left() - 8 - LEAST * (#all - i)))
-      result.seconds = (core.sys.time_ns() - began) / 1e9
-      local good = judge(result, lines, code)
-      local late = code == 124 or code == 137
-      result.state = good and "good" or late and "ran past its limit" or "bad"
-      bad = bad + ((good or late and emulates) and 0 or 1)
-      slow = slow + (late and 1 or 0)
-   end
-   local figure = result.step and ("%.2f ms a step; PyTorch eager %s, compiled %s"):format(
-      1e3 * result.step.seconds, result.step.eager and ("%.2f ms"):format(1e3 * result.step.eager)
-      or "absent", result.step.compile and ("%.2f ms"):format(1e3 * result.step.compile)
-      or "absent") or result.loss and ("loss %.4f, accuracy %.1f %%"):format(result.loss,
-      result.accuracy) or result.passed and ("%d passed, %d failed"):format(result.passed,
-      result.failed) or ""
+for _, row in ipairs(all) do timed_left = timed_left + (row.beside and 0 or 1) end
+
+--- Begins a row; what ends it, or nil where there is no time for it.
+local function begin_row(row)
+   if not row.beside then timed_left = timed_left - 1 end
+   if left() < 15 then return nil end
+   return begin(row[2], math.min(row[3], left() - 8 - LEAST * timed_left))
+end
+
+local function say(name, result)
+   local of = result.step
+   local function ms(seconds) return seconds and ("%.2f ms"):format(1e3 * seconds) or "absent" end
+   local figure = of and ("%s a step, %.1f TFLOP/s; PyTorch eager %s, compiled %s"):format(
+      ms(of.seconds), of.flops_per_s / 1e12, ms(of.eager), ms(of.compile))
+      or result.loss and ("loss %.4f, accuracy %.1f %%"):format(result.loss, result.accuracy)
+      or result.passed and ("%d passed, %d failed"):format(result.passed, result.failed)
+      or result.summary or ""
    print(("%-34s %6.1f s  %-20s %s"):format(name, result.seconds or 0, result.state, figure))
    if result.said then print("   " .. result.said:gsub("\n", "\n   ")) end
    io.stdout:flush()
 end
+
+--- Waits for a row that was begun, and notes what came of it.
+local function end_row(row, finish)
+   local result = { name = row[1], command = row[2], state = "not run: no time was left" }
+   found.rows[#found.rows + 1] = result
+   if finish then
+      local lines, code, seconds = finish()
+      local good = row[4](result, lines, code)
+      local late = code == 124 or code == 137
+      result.seconds = seconds
+      result.state = good and "good" or late and "ran past its limit" or "bad"
+      bad = bad + ((good or late and emulates) and 0 or 1)
+      slow = slow + (late and 1 or 0)
+   end
+   say(row[1], result)
+end
+
+local begun, at_once = {}, width(found.card.memory_total)
+local function end_first()
+   local first = table.remove(begun, 1)
+   end_row(first.row, first.finish)
+end
+for _, row in ipairs(all) do
+   local alone = not row.beside or begun[1] and not begun[1].row.beside
+   while #begun >= (alone and 1 or at_once) do end_first() end
+   begun[#begun + 1] = { row = row, finish = begin_row(row) }
+end
+while #begun > 0 do end_first() end
 if tiny then
    os.remove(tiny .. "/config.json")
    os.remove(tiny)

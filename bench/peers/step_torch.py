@@ -1,9 +1,10 @@
 """A training step of a random T5, BERT or GPT-2 in PyTorch: the peer of bench/step.lua and card.lua.
 
-    step_torch.py MODEL BATCH SOURCE TARGET [cuda eager|compile f32|tf32|bf16]
+    step_torch.py MODEL BATCH SOURCE TARGET [cuda f32|tf32|bf16]
 
 Reads a line, makes a step, prints its seconds: of CPU time, eager, f32, one thread; on a card of wall
-time, from one idle moment of it to the next. Fused AdamW.
+time, from one idle moment of it to the next, and compiled when the line is "compile"; to the line
+"ready" it answers 0 when it could make one. Fused AdamW.
 """
 import os
 import sys
@@ -52,17 +53,19 @@ def gpt2(config, batch, source, _):
 FAMILIES = {"t5": t5, "bert": bert, "gpt2": gpt2}
 
 
-def on_card(step, mode, precision):
+def on_card(step, precision):
     """Seconds of a step on the card, all of whose work is done."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    if mode == "compile":
-        step = torch.compile(step)
-    for _ in sys.stdin:
+    compiled = torch.compile(step)
+    for line in sys.stdin:
         torch.cuda.synchronize()
+        if line.strip() == "ready":
+            print(0, flush=True)
+            continue
         start = time.perf_counter()
         with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16"):
-            loss = step()
+            loss = compiled() if line.strip() == "compile" else step()
         loss.backward()
         yield
         torch.cuda.synchronize()
@@ -74,15 +77,14 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
     config = AutoConfig.from_pretrained(name) if os.path.isdir(name) else SIZES[name]
-    model, inputs = FAMILIES[config.model_type](config, batch, source, target)
+    device, precision = sys.argv[5:7] if len(sys.argv) > 5 else ("cpu", "f32")
+    with torch.device(device): # weights of a card are drawn there
+        model, inputs = FAMILIES[config.model_type](config, batch, source, target)
     model.float().train()
-    if len(sys.argv) > 5:
-        device, mode, precision = sys.argv[5:8]
-        model.to(device)
-        inputs = {key: value.to(device) for key, value in inputs.items()}
+    if device != "cpu":
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
         optimizer.zero_grad()
-        for _ in on_card(lambda: model(**inputs).loss, mode, precision):
+        for _ in on_card(lambda: model(**inputs).loss, precision):
             optimizer.step()
             optimizer.zero_grad()
         return
