@@ -65,11 +65,12 @@ function(ft_card_images)
               -o ${image}
       DEPENDS ${source} ${cuda_headers} COMMENT "Compiling kernels/${stem}.cu for cards" VERBATIM)
     list(APPEND images ${image})
-    string(APPEND text ".section .rodata\n.balign 64\nft_image_${stem}:\n.incbin \"${image}\"\n")
-    string(APPEND table ".quad ft_image_${stem}\n")
+    string(APPEND text ".section .rodata\n.balign 64\nft_image_${stem}:\n.incbin \"${image}\"\n"
+           "ft_image_name_${stem}: .asciz \"${stem}\"\n")
+    string(APPEND table ".quad ft_image_name_${stem}, ft_image_${stem}\n")
   endforeach()
   string(APPEND text ".section .data.rel.ro,\"aw\"\n.balign 8\n.global ft_cuda_images\n"
-         "ft_cuda_images:\n${table}.quad 0\n.section .note.GNU-stack,\"\",%progbits\n")
+         "ft_cuda_images:\n${table}.quad 0, 0\n.section .note.GNU-stack,\"\",%progbits\n")
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/images.s CONTENT "${text}" @ONLY)
   set_source_files_properties(${CMAKE_BINARY_DIR}/images.s PROPERTIES OBJECT_DEPENDS "${images}")
 endfunction()

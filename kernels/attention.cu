@@ -214,14 +214,18 @@ FT_UNROLL
 
 FT_ROOMY_KERNEL(attention_delta)
 {
-    int64_t number = ft_warp_row(), i = number % a.Tq, head = number / a.Tq;
-    if (number >= a.B * a.H * a.Tq) return;
-    int64_t at = ((head / a.H * a.Tq + i) * a.H + head % a.H) * a.D;
+    int lanes = (int)a.lanes;
+    int64_t number = ft_warp_row() * (FT_WARP / lanes) + ft_lane() / lanes;
+    int64_t h = number % a.H, i = number / a.H % a.Tq, b = number / a.H / a.Tq;
+    const ft_numbers dy = ft_from(a.dy, number * a.D), y = ft_from(a.y, number * a.D);
     double sum = 0;
-    for (int64_t d = ft_lane(); d < a.D; d += FT_WARP)
-        sum += (double)ft_read(a.dy, at + d) * (double)ft_read(a.y, at + d);
-    sum = ft_warp_sum(sum);
-    if (ft_lane() == 0) a.delta[number] = (float)sum;
+    for (int64_t d = 4 * (ft_lane() % lanes); b < a.B && d < a.D; d += 4 * lanes) {
+        const ft_four p = ft_read_four(dy, d, a.D), q = ft_read_four(y, d, a.D);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) sum += (double)p.x[k] * (double)q.x[k];
+    }
+    for (int mask = lanes / 2; mask; mask /= 2) sum += ft_xor_lane(sum, mask);
+    if (b < a.B && ft_lane() % lanes == 0) a.delta[(b * a.H + h) * a.Tq + i] = (float)sum;
 }
 
 /* A block's queries or keys, of n in a head, and the rows of that head. */

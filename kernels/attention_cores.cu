@@ -14,10 +14,11 @@ struct softmax {
     float most[2], total[2];
 };
 
+/* A score that is no number is passed over here, and shows in the sum of exponentials. */
 FT_INLINE float largest_of_four(float x)
 {
-    x = ft_larger(x, ft_xor_lane(x, 1));
-    return ft_larger(x, ft_xor_lane(x, 2));
+    x = fmaxf(x, ft_xor_lane(x, 1));
+    return fmaxf(x, ft_xor_lane(x, 2));
 }
 FT_INLINE float sum_of_four(float x)
 {
@@ -33,17 +34,17 @@ FT_UNROLL
         float top = of->most[half];
 FT_UNROLL
         for (int n = 0; n < N; n++)
-            top = ft_larger(top, ft_larger(s.x[n][2 * half], s.x[n][2 * half + 1]));
+            top = fmaxf(top, fmaxf(s.x[n][2 * half], s.x[n][2 * half + 1]));
         top = largest_of_four(top);
         float base = top == -INFINITY ? 0.0f : top; /* no key is seen yet */
-        less[half] = power(of->most[half], base);
+        less[half] = ft_exp2(of->most[half] - base);
         of->most[half] = top;
         of->total[half] *= less[half];
 FT_UNROLL
         for (int n = 0; n < N; n++)
 FT_UNROLL
             for (int e = 2 * half; e < 2 * half + 2; e++) {
-                s.x[n][e] = power(s.x[n][e], base);
+                s.x[n][e] = ft_exp2(s.x[n][e] - base);
                 of->total[half] += s.x[n][e];
             }
     }
@@ -55,13 +56,21 @@ FT_INLINE void pass_scores(const ft_attention_args &a, const head &x, const meet
                            const part &at, sums<KEYS / 8> &s, softmax *of, sums<D / 8> &y)
 {
     float less[2];
+    bool plain = is_plain(m, KEYS - 1 - at.strip);
 FT_UNROLL
     for (int n = 0; n < KEYS / 8; n++)
 FT_UNROLL
-        for (int e = 0; e < 4; e++) {
-            int i = at.strip + own_row() + e / 2 * 8, j = 8 * n + own_number() + e % 2;
-            s.x[n][e] = score(a, m, s.x[n][e], i, j);
-        }
+        for (int e = 0; e < 4; e++)
+            s.x[n][e] = m.slope * s.x[n][e] + m.bars[8 * n + own_number() + e % 2];
+    if (!plain) {
+FT_UNROLL
+        for (int n = 0; n < KEYS / 8; n++)
+FT_UNROLL
+            for (int e = 0; e < 4; e++) {
+                int i = at.strip + own_row() + e / 2 * 8, j = 8 * n + own_number() + e % 2;
+                s.x[n][e] = seen_score(m, s.x[n][e], i, j);
+            }
+    }
     take_scores(of, s, less);
 FT_UNROLL
     for (int n = 0; n < D / 8; n++)
@@ -82,7 +91,8 @@ FT_INLINE void put_lse(const ft_attention_args &a, const part &at, const softmax
     for (int half = 0; half < 2; half++) {
         int i = at.own + own_row() + half * 8;
         if (ft_lane() % 4 || i >= a.Tq) continue;
-        a.lse[at.number * a.Tq + i] = totals[half] != 0 ? of.most[half] + logf(totals[half]) : 0.0f;
+        a.lse[at.number * a.Tq + i] =
+            totals[half] != 0 ? LN_2 * of.most[half] + logf(totals[half]) : 0.0f;
     }
 }
 
@@ -95,7 +105,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
     FT_SHARED(float, bars, KEYS);
     const part at = part_of<BLOCK, D>(a.Tq);
     head x = head_of(a, at.number);
-    meeting m = meeting_of(x, line, bars);
+    meeting m = meeting_of(a, x, line, bars);
     auto k = pass<kind, D>(keys_of(a, x), 0), v = pass<kind, D>(values_of(a, x), 0);
     int end = (int)end_of_keys(a, x, at.first, BLOCK), own_end = end_of_own(a, x, at);
     own_rows<kind, D> q;
@@ -103,6 +113,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
     sums<D / 8> y = {{{0}}};
     softmax of = {{-INFINITY, -INFINITY}, {0, 0}};
     take(q, queries_of(a, x), at.own);
+    foresee(&m, a, x, at.first, BLOCK, 0, KEYS);
     fetch(moving, &k);
     for (int j0 = 0; j0 < end; j0 += KEYS) {
         sums<KEYS / 8> s = {{{0}}};
@@ -110,6 +121,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
         meet(&m, a, x, at.first, BLOCK, j0, KEYS);
         FT_BLOCK_BARRIER();
         fetch(moving, &v);
+        foresee(&m, a, x, at.first, BLOCK, j0 + KEYS, KEYS);
         if (j0 < own_end) {
             multiply_rows<D>(s, q, keys);
             pass_scores<D>(a, x, m, at, s, &of, y);
@@ -128,7 +140,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
     put_lse(a, at, of, totals);
 }
 
-FT_PAIRED_KERNEL(attention_bf16_64)
+FT_ROOMY_KERNEL(attention_bf16_64)
 {
     attend<rounded<ft_bf16>, 64>(a);
 }
@@ -136,7 +148,7 @@ FT_ROOMY_KERNEL(attention_bf16_128)
 {
     attend<rounded<ft_bf16>, 128>(a);
 }
-FT_PAIRED_KERNEL(attention_f16_64)
+FT_ROOMY_KERNEL(attention_f16_64)
 {
     attend<rounded<ft_f16>, 64>(a);
 }

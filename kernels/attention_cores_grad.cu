@@ -6,7 +6,13 @@
  * and no sum is of several blocks: the order of each follows from the shape. */
 #include "scores.h"
 
-enum { QUERIES = 16 };
+/* What is known of a query, for scores of base 2. */
+FT_INLINE query known_of(const ft_attention_args &a, const float *delta, int64_t number, int64_t i)
+{
+    query q = query_of(a, delta, number, i);
+    q.lse *= LOG2_E;
+    return q;
+}
 
 /* -- queries ----------------------------------------------------------------------------------- */
 
@@ -61,17 +67,30 @@ FT_INLINE void end_line(strip_line *line, int64_t Tk)
 /* Products of query and key, and of dy and value, become gradients of scores. */
 template <int N>
 FT_INLINE void pass_grads_by_query(const ft_attention_args &a, const head &x, const meeting &m,
-                                   const part &at, const query known[2], const sums<N> &s,
+                                   const part &at, const query known[2], sums<N> &s,
                                    sums<N> &ds)
 {
+FT_UNROLL
+    for (int n = 0; n < N; n++)
+FT_UNROLL
+        for (int e = 0; e < 4; e++)
+            s.x[n][e] = m.slope * s.x[n][e] + m.bars[8 * n + own_number() + e % 2];
+    if (!is_plain(m, 8 * N - 1 - at.strip)) {
+FT_UNROLL
+        for (int n = 0; n < N; n++)
+FT_UNROLL
+            for (int e = 0; e < 4; e++) {
+                int i = at.strip + own_row() + e / 2 * 8, j = 8 * n + own_number() + e % 2;
+                s.x[n][e] = seen_score(m, s.x[n][e], i, j);
+            }
+    }
 FT_UNROLL
     for (int n = 0; n < N; n += 2) {
         kept_scores kept = kept_by_query(a, x, at.own, m.key + 8 * n);
 FT_UNROLL
         for (int e = 0; e < 8; e++) {
-            int tile = n + e / 4, half = e % 4 / 2, j = 8 * tile + own_number() + e % 2;
-            int i = at.strip + own_row() + half * 8;
-            float whole = power(score(a, m, s.x[tile][e % 4], i, j), known[half].lse);
+            int tile = n + e / 4, half = e % 4 / 2;
+            float whole = ft_exp2(s.x[tile][e % 4] - known[half].lse);
             float *d = &ds.x[tile][e % 4];
             *d = whole * (factor_of(a, kept, e) * *d - known[half].delta);
         }
@@ -92,7 +111,7 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
     const ft_attention_args &of = a.of;
     const part at = part_of<ROWS, PART>(of.Tq);
     head x = head_of(of, at.number);
-    meeting m = meeting_of(x, biases, bars);
+    meeting m = meeting_of(of, x, biases, bars);
     auto k = pass<kind, D>(keys_of(of, x), 0), v = pass<kind, D>(values_of(of, x), 0);
     int end = (int)end_of_keys(of, x, at.first, ROWS), own_end = end_of_own(of, x, at);
     const joint<SHARERS, KEYS / 8> by = joint_of<SHARERS, KEYS / 8>();
@@ -108,7 +127,8 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
     take(q, like, at.own);
     take(dy, part_of_rows(outputs_of(of, x, a.dy), at), at.own);
     for (int half = 0; half < 2; half++)
-        known[half] = query_of(of, a.delta, at.number, at.own + own_row() + half * 8);
+        known[half] = known_of(of, a.delta, at.number, at.own + own_row() + half * 8);
+    foresee(&m, of, x, at.first, ROWS, 0, KEYS);
     fetch(moving_keys, &k);
     fetch(moving_values, &v);
     for (int j0 = 0; j0 < end; j0 += KEYS) {
@@ -118,6 +138,7 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
         FT_BLOCK_BARRIER();
         fetch(moving_keys, &k);
         fetch(moving_values, &v);
+        foresee(&m, of, x, at.first, ROWS, j0 + KEYS, KEYS);
         sums<KEYS / 8> s = {{{0}}}, ds = {{{0}}};
         if (j0 < own_end) {
             multiply_rows<D>(s, q, keys + at.d);
@@ -171,21 +192,37 @@ FT_ROOMY_KERNEL(attention_queries_kept_f16_64)
 
 /* -- keys -------------------------------------------------------------------------------------- */
 
-/* As pass_grads_by_query, of 16 keys, which are rows, and 16 queries; s becomes the probabilities
+/* As pass_grads_by_query, of 16 keys, which are rows, and 8 N queries; s becomes the probabilities
  * after dropout. */
+template <int N>
 FT_INLINE void pass_grads_by_key(const ft_attention_args &a, const head &x, const meeting &m,
-                                 const part &at, const query *known, sums<QUERIES / 8> &s,
-                                 sums<QUERIES / 8> &ds)
+                                 const part &at, const query *known, sums<N> &s, sums<N> &ds)
 {
-    kept_scores kept = kept_by_key(a, x, m.query, at.own);
 FT_UNROLL
-    for (int e = 0; e < 8; e++) {
-        int tile = e / 4, i = 8 * tile + own_number() + e % 2;
-        int j = at.strip + own_row() + e % 4 / 2 * 8;
-        float *p = &s.x[tile][e % 4], *d = &ds.x[tile][e % 4], factor = factor_of(a, kept, e);
-        float whole = power(score(a, m, *p, i, j), known[i].lse);
-        *p = whole * factor;
-        *d = whole * (factor * *d - known[i].delta);
+    for (int n = 0; n < N; n++)
+FT_UNROLL
+        for (int e = 0; e < 4; e++) s.x[n][e] = m.slope * s.x[n][e] + m.own_bars[e / 2];
+    if (!is_plain(m, at.strip + STRIP - 1)) {
+FT_UNROLL
+        for (int n = 0; n < N; n++)
+FT_UNROLL
+            for (int e = 0; e < 4; e++) {
+                int i = 8 * n + own_number() + e % 2, j = at.strip + own_row() + e / 2 * 8;
+                s.x[n][e] = seen_score(m, s.x[n][e], i, j);
+            }
+    }
+FT_UNROLL
+    for (int n = 0; n < N; n += 2) {
+        kept_scores kept = kept_by_key(a, x, m.query + 8 * n, at.own);
+FT_UNROLL
+        for (int e = 0; e < 8; e++) {
+            int tile = n + e / 4;
+            const query of = known[8 * tile + own_number() + e % 2];
+            float *p = &s.x[tile][e % 4], *d = &ds.x[tile][e % 4], factor = factor_of(a, kept, e);
+            float whole = ft_exp2(*p - of.lse);
+            *p = whole * factor;
+            *d = whole * (factor * *d - of.delta);
+        }
     }
 }
 
@@ -199,9 +236,9 @@ template <typename kind, int D>
 FT_INLINE void hold(tile_rows<kind, D> &v, const rows &from, const part &at)
 {
     FT_SHARED(typename kind::number, tile, BLOCK *D);
-    moving_rows<kind, QUERIES, D> moving;
+    moving_rows<kind, STRIP, D> moving;
     passing_rows<kind> p = pass<kind, D>(from, at.first);
-    for (int row = 0; row < BLOCK; row += QUERIES) {
+    for (int row = 0; row < BLOCK; row += STRIP) {
         fetch(moving, &p);
         settle(moving, tile + row * D);
     }
@@ -215,47 +252,53 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
 {
     typedef typename kind::number number;
     const int PART = held::PART, SHARERS = D / PART, ROWS = BLOCK / SHARERS;
+    const bool small = D * sizeof(number) <= 128; /* so that registers hold more queries at once */
+    const int QUERIES = small ? 32 : 16;
     FT_SHARED(number, queries, QUERIES *D);
     FT_SHARED(number, grads, QUERIES *D);
     FT_SHARED(float, line, BLOCK + QUERIES);
-    FT_SHARED(float, bars, BLOCK);
     FT_SHARED(query, known, QUERIES);
     const ft_attention_args &of = a.of;
     const part at = part_of<ROWS, PART>(of.Tk);
     head x = head_of(of, at.number);
-    meeting m = meeting_of(x, line, bars);
+    meeting m = meeting_of(of, x, line, NULL);
     const rows like = part_of_rows(keys_of(of, x), at);
     const joint<SHARERS, QUERIES / 8> by = joint_of<SHARERS, QUERIES / 8>();
     own_rows<kind, PART> k;
     held v;
     moving_rows<kind, QUERIES, D> moving_queries, moving_grads;
     sums<PART / 8> dk = {{{0}}}, dv = {{{0}}};
-    int start = of.causal ? at.first : 0;
+    int start = of.causal ? at.first : 0, t = (int)threadIdx.x;
     passing_rows<kind> q = pass<kind, D>(queries_of(of, x), start);
     passing_rows<kind> dy = pass<kind, D>(outputs_of(of, x, a.dy), start);
+    for (int half = 0; half < 2; half++)
+        m.own_bars[half] = bar_of(of, x, at.own + own_row() + half * 8);
     take(k, like, at.own);
     hold(v, values_of(of, x), at);
+    query coming = known_of(of, a.delta, at.number, t < QUERIES ? start + t : of.Tq);
+    foresee(&m, of, x, start, QUERIES, at.first, ROWS);
     fetch(moving_queries, &q);
     fetch(moving_grads, &dy);
     for (int i0 = start; i0 < of.Tq; i0 += QUERIES) {
         sums<QUERIES / 8> s = {{{0}}}, ds = {{{0}}};
         bool seen = at.own < of.Tk && (!of.causal || at.own < i0 + QUERIES);
-        int t = (int)threadIdx.x;
         settle(moving_queries, queries);
         settle(moving_grads, grads);
         meet(&m, of, x, i0, QUERIES, at.first, ROWS);
-        if (t < QUERIES) known[t] = query_of(of, a.delta, at.number, i0 + t);
+        if (t < QUERIES) known[t] = coming;
         FT_BLOCK_BARRIER();
+        if (small) fetch(moving_queries, &q);
+        if (small) fetch(moving_grads, &dy);
+        foresee(&m, of, x, i0 + QUERIES, QUERIES, at.first, ROWS);
+        coming = known_of(of, a.delta, at.number, t < QUERIES ? i0 + QUERIES + t : of.Tq);
         if (seen) {
             multiply_rows<D>(s, k, queries + at.d);
             multiply_rows<D>(ds, v, grads + at.d);
         }
         join(by, s, ds);
-        if (seen) {
-            pass_grads_by_key(of, x, m, at, known, s, ds);
-        }
-        fetch(moving_queries, &q); /* not before: there are no registers for them */
-        fetch(moving_grads, &dy);
+        if (seen) pass_grads_by_key(of, x, m, at, known, s, ds);
+        if (!small) fetch(moving_queries, &q); /* not before: there are no registers for them */
+        if (!small) fetch(moving_grads, &dy);
         if (seen) {
             add_rows<kind, D>(dv, s, grads + at.d);
             add_rows<kind, D>(dk, ds, queries + at.d);

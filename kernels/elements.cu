@@ -1,32 +1,33 @@
 /* kernels/elements.cu - kernels that look at every number by itself. */
 #include "numbers.h"
 
-FT_INLINE float gelu_inner(float x)
+FT_INLINE float sigmoid(float x)
 {
-    return tanhf(0.79788456080286535588f * (x + 0.044715f * x * x * x));
+    return 1.0f / (1.0f + expf(-x));
 }
 
-/* The slope of gelu (the tanh form) at x, of which t is the inner tanh. */
-FT_INLINE float gelu_slope(float x, float t)
+/* What gelu (the tanh form) multiplies x by: (1 + tanh u) / 2 is the sigmoid of 2 u. */
+FT_INLINE float gelu_gate(float x)
 {
-    float inner = 0.79788456080286535588f * (1.0f + 3.0f * 0.044715f * x * x);
-    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+    return sigmoid(2.0f * 0.79788456080286535588f * (x + 0.044715f * x * x * x));
+}
+
+/* The slope of gelu (the tanh form) at x, of which that is the gate. */
+FT_INLINE float gelu_slope(float x, float gate)
+{
+    float inner = 2.0f * 0.79788456080286535588f * (1.0f + 3.0f * 0.044715f * x * x);
+    return gate + x * gate * (1.0f - gate) * inner;
 }
 
 /* The normal distribution at x, and its density. */
 FT_INLINE float normal(float x)
 {
-    return 0.5f * erfcf(-x * 0.70710678118654752440f);
+    return 0.5f + 0.5f * erff(x * 0.70710678118654752440f);
 }
 
 FT_INLINE float density(float x)
 {
     return expf(-0.5f * x * x) * 0.39894228040143267794f;
-}
-
-FT_INLINE float sigmoid(float x)
-{
-    return 1.0f / (1.0f + expf(-x));
 }
 
 /* The slope of z sigmoid(z). */
@@ -45,7 +46,7 @@ FT_INLINE float apply(ft_cuda_map map, float x, float y, float factor)
 {
     switch (map) {
     case FT_CUDA_RELU: return x < 0.0f ? 0.0f : x;
-    case FT_CUDA_GELU: return 0.5f * x * (1.0f + gelu_inner(x));
+    case FT_CUDA_GELU: return x * gelu_gate(x);
     case FT_CUDA_RELU6: return x > 6.0f ? 6.0f : x < 0.0f ? 0.0f : x;
     case FT_CUDA_RELU2: return x < 0.0f ? 0.0f : x * x;
     case FT_CUDA_LEAKY_RELU: return x < 0.0f ? 0.01f * x : x;
@@ -61,7 +62,7 @@ FT_INLINE float apply(ft_cuda_map map, float x, float y, float factor)
     case FT_CUDA_SQRT: return sqrtf(x);
     case FT_CUDA_NEG: return -x;
     case FT_CUDA_RELU_GRAD: return y > 0.0f ? x : 0.0f;
-    case FT_CUDA_GELU_GRAD: return x * gelu_slope(y, gelu_inner(y));
+    case FT_CUDA_GELU_GRAD: return x * gelu_slope(y, gelu_gate(y));
     case FT_CUDA_RELU6_GRAD: return y > 0.0f && y < 6.0f ? x : 0.0f;
     case FT_CUDA_RELU2_GRAD: return y > 0.0f ? 2.0f * x * y : 0.0f;
     case FT_CUDA_LEAKY_RELU_GRAD: return y > 0.0f ? x : 0.01f * x;
@@ -136,8 +137,8 @@ FT_KERNEL(gated_gelu)
         ft_four gate, slope;
 FT_UNROLL
         for (int k = 0; k < 4; k++) {
-            float t = gelu_inner(x.x[k]);
-            gate.x[k] = 0.5f * x.x[k] * (1.0f + t);
+            float t = gelu_gate(x.x[k]);
+            gate.x[k] = x.x[k] * t;
             slope.x[k] = gelu_slope(x.x[k], t);
         }
         if (!a.dy.at) {
@@ -220,11 +221,15 @@ FT_KERNEL(look_parts)
     const ft_look_tensor &t = a.of[ft_tensor_of(a.blocks, &part)];
     int64_t from = part * t.per_part, end = ft_least(from + t.per_part, t.n);
     double squares = 0, odd = 0, nan = 0;
-    for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
-        float x = ft_read(t.x, i);
-        squares += (double)x * (double)x;
-        if (!isfinite(x)) odd = 1;
-        if (isnan(x)) nan = 1;
+    for (int64_t i = from + 4 * (int64_t)threadIdx.x; i < end; i += 4 * (int64_t)blockDim.x) {
+        const ft_four four = ft_read_four(t.x, i, end);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) {
+            float x = four.x[k];
+            squares += (double)x * (double)x;
+            if (!isfinite(x)) odd = 1;
+            if (isnan(x)) nan = 1;
+        }
     }
     ft_cuda_look found = join(squares, odd, nan, room);
     if (threadIdx.x == 0) a.parts[blockIdx.x] = found;

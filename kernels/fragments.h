@@ -67,6 +67,14 @@ FT_INLINE void ft_multiply_tf32(float c[4], const float a[4], const float b[2])
 #endif
 }
 
+/* 2 to the power of x, as the card's own instruction has it. */
+FT_INLINE float ft_exp2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* Kinds of numbers: `number` in shared memory, `two` in registers. `pair` rounds two, `multiply`
  * adds a product to c. */
 struct ft_f16 {

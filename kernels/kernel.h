@@ -23,7 +23,7 @@
 #define FT_UNROLL _Pragma("unroll")
 
 enum {
-#define FT_BOUND(name, threads) ft_threads_of_##name = threads,
+#define FT_BOUND(file, name, threads) ft_threads_of_##name = threads,
     FT_CUDA_KERNELS(FT_BOUND)
 #undef FT_BOUND
 };
@@ -46,6 +46,15 @@ FT_INLINE float ft_from_lane(float x, int lane)
 FT_INLINE uint32_t ft_from_lane(uint32_t x, int lane)
 {
     return __shfl_sync(0xffffffffu, x, lane);
+}
+/* A bit for each lane of the warp; how many bits are set. */
+FT_INLINE uint32_t ft_ballot(bool x)
+{
+    return __ballot_sync(0xffffffffu, x);
+}
+FT_INLINE int ft_count_bits(uint32_t x)
+{
+    return __popc(x);
 }
 FT_INLINE double ft_xor_lane(double x, int mask)
 {

@@ -6,16 +6,20 @@ enum { TILE = FT_CUDA_TILE, DEPTH = 16, PITCH = TILE + 4, MINE = 4 };
 
 FT_KERNEL(to_half)
 {
-    FT_EACH(i, a.n)
-    {
-        a.y[i] = (uint16_t)(a.rounding == FT_CUDA_F16 ? ft_to_f16(a.x[i]) : ft_to_bf16(a.x[i]));
-    }
+    const ft_numbers y = {a.y, a.rounding};
+    FT_EACH_FOUR(i, a.n) ft_write_four(y, i, a.n, ft_read_four(ft_f32(a.x), i, a.n));
 }
 
-/* A matrix (rows, K), or by_k (K, rows), from row `first` on. */
+FT_KERNEL(clear_gaps)
+{
+    int64_t gap = a.pitch - a.width;
+    FT_EACH(i, a.rows * gap) ft_write(a.x, i / gap * a.pitch + a.width + i % gap, 0.0f);
+}
+
+/* A matrix (rows, K), or by_k (K, rows), from row `first` on; its own rows are `pitch` apart. */
 struct strip {
     ft_numbers matrix;
-    int64_t first, rows, K;
+    int64_t first, rows, K, pitch;
     bool by_k;
     int rounding;
 };
@@ -36,7 +40,7 @@ FT_INLINE void load_tile(float *tile, const strip &s, int64_t k0)
         int row = s.by_k ? e % TILE : e / DEPTH, k = s.by_k ? e / TILE : e % DEPTH;
         int64_t at = s.first + row, from = k0 + k;
         bool inside = at < s.rows && from < s.K;
-        int64_t i = s.by_k ? from * s.rows + at : at * s.K + from;
+        int64_t i = s.by_k ? from * s.pitch + at : at * s.pitch + from;
         tile[k * PITCH + row] = inside ? number_of(s, i) : 0.0f;
     }
 }
@@ -48,8 +52,11 @@ FT_ROOMY_KERNEL(product)
     int64_t m0 = (int64_t)blockIdx.y * TILE, n0 = (int64_t)blockIdx.x * TILE;
     int64_t batch = blockIdx.z;
     const ft_numbers C = ft_from(a.c, batch * a.M * a.N);
-    strip A = {ft_from(a.a, batch * a.M * a.K), m0, a.M, a.K, a.transpose_a != 0, a.rounding};
-    strip B = {ft_from(a.b, batch * a.K * a.N), n0, a.N, a.K, a.transpose_b == 0, a.rounding};
+    int64_t pitch_b = a.transpose_b ? a.K : a.N;
+    strip A = {ft_from(a.a, batch * a.M * a.K), m0, a.M, a.K, a.pitch_a, a.transpose_a != 0,
+               a.rounding};
+    strip B = {ft_from(a.b, batch * a.K * a.N), n0, a.N, a.K, pitch_b, a.transpose_b == 0,
+               a.rounding};
     int row = (int)threadIdx.x / 16 * MINE, column = (int)threadIdx.x % 16 * MINE;
     float sums[MINE][MINE] = {{0}};
     for (int64_t k0 = 0; k0 < a.K; k0 += DEPTH) {
@@ -68,6 +75,7 @@ FT_ROOMY_KERNEL(product)
             if (m >= a.M || n >= a.N) continue;
             float sum = sums[i][j] + (a.bias ? ((const float *)a.bias)[n] : 0.0f);
             if (a.relu && sum < 0.0f) sum = 0.0f;
-            ft_write(C, m * a.N + n, a.add ? ft_read(C, m * a.N + n) + sum : sum);
+            int64_t at = m * a.pitch_c + n;
+            ft_write(C, at, a.add ? ft_read(C, at) + sum : sum);
         }
 }

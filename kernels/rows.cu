@@ -82,33 +82,81 @@ FT_KERNEL(softmax)
 
 /* -- norms ------------------------------------------------------------------------------------- */
 
+/* Rows of up to 4 * HELD numbers a lane are read once, and stay in registers. */
+enum { HELD = 8 };
+
+FT_INLINE bool fits_lanes(int64_t n)
+{
+    return n <= 4 * HELD * FT_WARP;
+}
+
+/* A warp's row: piece p of a lane are four numbers, from number_of_piece(p) on. */
+FT_INLINE int64_t number_of_piece(int p)
+{
+    return 4 * (int64_t)(ft_lane() + p * FT_WARP);
+}
+#define PIECES(p, most, n)                                                                         \
+    FT_UNROLL                                                                                      \
+    for (int p = 0, ends_of_##p = (most) ? (most) : pieces_of(n); p < ends_of_##p; p++)
+FT_INLINE int pieces_of(int64_t n)
+{
+    return (int)((n + 4 * FT_WARP - 1) / (4 * FT_WARP));
+}
+
+struct row_in_memory {
+    enum { MOST = 0 };
+    ft_numbers x;
+    int64_t n;
+};
+struct row_in_lanes {
+    enum { MOST = HELD };
+    ft_four x[HELD];
+};
+FT_INLINE ft_four piece_of(const row_in_memory &row, int p)
+{
+    return ft_read_four(row.x, number_of_piece(p), row.n);
+}
+FT_INLINE ft_four piece_of(const row_in_lanes &row, int p)
+{
+    return row.x[p];
+}
+FT_INLINE row_in_lanes take_row(const ft_numbers &x, int64_t n)
+{
+    row_in_lanes row;
+FT_UNROLL
+    for (int p = 0; p < HELD; p++) row.x[p] = ft_read_four(x, number_of_piece(p), n);
+    return row;
+}
+
 /* The mean of a row's squares, of what they are above `mean`. */
-FT_INLINE double mean_square(const ft_numbers &x, int64_t n, float mean)
+template <typename source> FT_INLINE double mean_square(const source &x, int64_t n, float mean)
 {
     double sum = 0;
-    LANE_FOURS(i, n)
+    PIECES(p, source::MOST, n)
     {
-        ft_four d = read_or(x, i, n, mean);
+        ft_four d = piece_of(x, p);
 FT_UNROLL
-        for (int k = 0; k < 4; k++) d.x[k] = (d.x[k] - mean) * (d.x[k] - mean);
+        for (int k = 0; k < 4; k++)
+            d.x[k] = number_of_piece(p) + k < n ? (d.x[k] - mean) * (d.x[k] - mean) : 0.0f;
         sum += (double)sum_of(d);
     }
     return ft_warp_sum(sum) / (double)n;
 }
 
-FT_KERNEL(norm)
+template <typename source>
+FT_INLINE void norm_row(const ft_norm_args &a, int64_t row, const source &x)
 {
-    int64_t row = ft_warp_row();
-    if (row >= a.rows) return;
-    const ft_numbers x = ft_from(a.x, row * a.D), y = ft_from(a.y, row * a.D);
+    const ft_numbers y = ft_from(a.y, row * a.D), w = ft_f32(a.w), b = ft_f32(a.b);
     double sum = 0;
-    if (a.centred) LANE_FOURS(i, a.D) sum += (double)sum_of(ft_read_four(x, i, a.D));
+    if (a.centred) {
+        PIECES(p, source::MOST, a.D) sum += (double)sum_of(piece_of(x, p));
+    }
     float mean = a.centred ? (float)(ft_warp_sum(sum) / (double)a.D) : 0.0f;
     float rstd = (float)(1.0 / sqrt(mean_square(x, a.D, mean) + (double)a.eps));
-    const ft_numbers w = ft_f32(a.w), b = ft_f32(a.b);
-    LANE_FOURS(i, a.D)
+    PIECES(p, source::MOST, a.D)
     {
-        ft_four n = ft_read_four(x, i, a.D);
+        int64_t i = number_of_piece(p);
+        ft_four n = piece_of(x, p);
         const ft_four factor = ft_read_four(w, i, a.D);
 FT_UNROLL
         for (int k = 0; k < 4; k++) n.x[k] = (n.x[k] - mean) * rstd * factor.x[k];
@@ -124,17 +172,30 @@ FT_UNROLL
     a.stats[a.centred ? 2 * row + 1 : row] = rstd;
 }
 
+FT_KERNEL(norm)
+{
+    int64_t row = ft_warp_row();
+    if (row >= a.rows) return;
+    const row_in_memory x = {ft_from(a.x, row * a.D), a.D};
+    if (fits_lanes(a.D))
+        norm_row(a, row, take_row(x.x, a.D));
+    else
+        norm_row(a, row, x);
+}
+
 /* Of a row, g = dy w and n = (x - mean) rstd. */
-struct norm_row {
-    ft_numbers dy, x, w;
+struct norm_row_of {
+    ft_numbers w;
     float mean, rstd;
 };
 
-FT_INLINE void read_norm(const norm_row &of, int64_t i, int64_t D, ft_four *g, ft_four *n)
+template <typename source>
+FT_INLINE void read_norm(const norm_row_of &of, const source &dy, const source &x, int p, int64_t D,
+                         ft_four *g, ft_four *n)
 {
-    const ft_four w = ft_read_four(of.w, i, D);
-    *g = ft_read_four(of.dy, i, D);
-    *n = ft_read_four(of.x, i, D);
+    const ft_four w = ft_read_four(of.w, number_of_piece(p), D);
+    *g = piece_of(dy, p);
+    *n = piece_of(x, p);
 FT_UNROLL
     for (int k = 0; k < 4; k++) {
         g->x[k] *= w.x[k];
@@ -143,19 +204,18 @@ FT_UNROLL
 }
 
 /* dx = rstd (g - mean(g) - n mean(g n)) */
-FT_KERNEL(norm_grad)
+template <typename source>
+FT_INLINE void grade_norm(const ft_norm_grad_args &a, int64_t row, const source &dy,
+                          const source &x)
 {
-    int64_t row = ft_warp_row();
-    if (row >= a.rows) return;
-    const norm_row of = {ft_from(a.dy, row * a.D), ft_from(a.x, row * a.D), ft_f32(a.w),
-                         a.centred ? a.stats[2 * row] : 0.0f,
-                         a.stats[a.centred ? 2 * row + 1 : row]};
+    const norm_row_of of = {ft_f32(a.w), a.centred ? a.stats[2 * row] : 0.0f,
+                            a.stats[a.centred ? 2 * row + 1 : row]};
     const ft_numbers dx = ft_from(a.dx, row * a.D);
     double sum_g = 0, sum_gn = 0;
     ft_four g, n;
-    LANE_FOURS(i, a.D)
+    PIECES(p, source::MOST, a.D)
     {
-        read_norm(of, i, a.D, &g, &n);
+        read_norm(of, dy, x, p, a.D, &g, &n);
         sum_g += (double)sum_of(g);
 FT_UNROLL
         for (int k = 0; k < 4; k++) n.x[k] *= g.x[k];
@@ -163,45 +223,69 @@ FT_UNROLL
     }
     float mean_g = a.centred ? (float)(ft_warp_sum(sum_g) / (double)a.D) : 0.0f;
     float mean_gn = (float)(ft_warp_sum(sum_gn) / (double)a.D);
-    LANE_FOURS(i, a.D)
+    PIECES(p, source::MOST, a.D)
     {
-        read_norm(of, i, a.D, &g, &n);
+        read_norm(of, dy, x, p, a.D, &g, &n);
 FT_UNROLL
         for (int k = 0; k < 4; k++) g.x[k] = of.rstd * (g.x[k] - mean_g - n.x[k] * mean_gn);
-        ft_write_four(dx, i, a.D, g);
+        ft_write_four(dx, number_of_piece(p), a.D, g);
     }
+}
+
+FT_KERNEL(norm_grad)
+{
+    int64_t row = ft_warp_row();
+    if (row >= a.rows) return;
+    const row_in_memory dy = {ft_from(a.dy, row * a.D), a.D}, x = {ft_from(a.x, row * a.D), a.D};
+    if (fits_lanes(a.D))
+        grade_norm(a, row, take_row(dy.x, a.D), take_row(x.x, a.D));
+    else
+        grade_norm(a, row, dy, x);
 }
 
 /* -- sums over rows ---------------------------------------------------------------------------- */
 
-FT_INLINE float addend(const ft_column_parts_args &a, int64_t row, int64_t d)
+/* What a row adds to four columns. */
+FT_INLINE ft_four addends(const ft_column_parts_args &a, int64_t row, int64_t d)
 {
-    float dy = ft_read(a.dy, row * a.D + d);
+    ft_four dy = ft_read_four(ft_from(a.dy, row * a.D), d, a.D);
     if (!a.x.at) return dy;
+    const ft_four x = ft_read_four(ft_from(a.x, row * a.D), d, a.D);
     float mean = a.centred ? a.stats[2 * row] : 0.0f;
     float rstd = a.stats[a.centred ? 2 * row + 1 : row];
-    return dy * ((ft_read(a.x, row * a.D + d) - mean) * rstd);
+FT_UNROLL
+    for (int k = 0; k < 4; k++) dy.x[k] *= (x.x[k] - mean) * rstd;
+    return dy;
 }
 
+/* A warp has a row of the block's columns at a time, four columns for each lane. */
 FT_KERNEL(column_parts)
 {
-    FT_SHARED(double, sums, 256);
-    int64_t d = (int64_t)blockIdx.x * FT_CUDA_COLUMNS + threadIdx.x % FT_CUDA_COLUMNS;
+    const int WARPS = 8, TOGETHER = 4; /* of the block; rows that are added in f32 */
+    FT_SHARED(double, sums, WARPS *FT_CUDA_SPAN);
+    int64_t first = (int64_t)blockIdx.x * FT_CUDA_SPAN, d = first + 4 * ft_lane();
     int64_t from = (int64_t)blockIdx.y * a.per_part, end = ft_least(from + a.per_part, a.rows);
-    int group = (int)threadIdx.x / FT_CUDA_COLUMNS, groups = (int)blockDim.x / FT_CUDA_COLUMNS;
-    double sum = 0;
-    for (int64_t row = from + group; d < a.D && row < end; row += 4 * groups) {
-        float x = 0;
+    double sum[4] = {0, 0, 0, 0};
+    for (int64_t row = from + ft_warp(); d < a.D && row < end; row += TOGETHER * WARPS) {
+        ft_four x = {{0, 0, 0, 0}};
 FT_UNROLL
-        for (int k = 0; k < 4; k++)
-            if (row + k * groups < end) x += addend(a, row + k * groups, d);
-        sum += (double)x;
+        for (int i = 0; i < TOGETHER; i++) {
+            if (row + i * WARPS >= end) continue;
+            const ft_four y = addends(a, row + i * WARPS, d);
+FT_UNROLL
+            for (int k = 0; k < 4; k++) x.x[k] += y.x[k];
+        }
+FT_UNROLL
+        for (int k = 0; k < 4; k++) sum[k] += (double)x.x[k];
     }
-    sums[threadIdx.x] = sum;
+FT_UNROLL
+    for (int k = 0; k < 4; k++) sums[ft_warp() * FT_CUDA_SPAN + 4 * ft_lane() + k] = sum[k];
     FT_BLOCK_BARRIER();
-    if (group || d >= a.D) return;
-    for (int k = 1; k < groups; k++) sum += sums[threadIdx.x + k * FT_CUDA_COLUMNS];
-    a.parts[(int64_t)blockIdx.y * a.D + d] = sum;
+    int own = (int)threadIdx.x;
+    if (own >= FT_CUDA_SPAN || first + own >= a.D) return;
+    double all = 0;
+    for (int w = 0; w < WARPS; w++) all += sums[w * FT_CUDA_SPAN + own];
+    a.parts[(int64_t)blockIdx.y * a.D + first + own] = all;
 }
 
 FT_KERNEL(column_sum)
@@ -274,7 +358,7 @@ FT_KERNEL(argmax)
 {
     int64_t row = ft_warp_row();
     if (row >= a.rows) return;
-    const ft_numbers x = ft_from(a.x, row * a.n);
+    const ft_numbers x = ft_from(a.x, row * a.pitch);
     float first = ft_read(x, 0), best = -INFINITY;
     int64_t at = a.n;
     for (int64_t i = ft_lane(); i < a.n; i += FT_WARP) {
@@ -303,13 +387,21 @@ FT_KERNEL(cross_entropy)
 {
     FT_SHARED(double, room, 9);
     int64_t row = blockIdx.x;
-    const ft_numbers x = ft_from(a.logits, row * a.V);
-    float top = -INFINITY;
+    const ft_numbers x = ft_from(a.logits, row * a.pitch);
+    float most = -INFINITY; /* of this thread so far: its exponentials are of x - most */
     double sum = 0;
-    THREAD_FOURS(i, a.V) top = ft_larger(top, largest_of(read_or(x, i, a.V, -INFINITY)));
-    top = ft_block_max(top, room);
-    THREAD_FOURS(i, a.V) sum += (double)sum_of(exponentials(x, i, a.V, top, 1.0f));
-    sum = ft_block_sum(sum, room);
+    THREAD_FOURS(i, a.V)
+    {
+        const ft_four y = read_or(x, i, a.V, -INFINITY);
+        float larger = ft_larger(most, largest_of(y));
+        if (larger == -INFINITY) continue;
+        if (larger != most) sum *= (double)expf(most - larger);
+        most = larger;
+        sum += (double)((expf(y.x[0] - most) + expf(y.x[1] - most)) +
+                        (expf(y.x[2] - most) + expf(y.x[3] - most)));
+    }
+    float top = ft_block_max(most, room);
+    sum = ft_block_sum(most == -INFINITY ? 0.0 : sum * (double)expf(most - top), room);
     if (threadIdx.x) return;
     int32_t label = a.labels[row];
     float nll = 0;
@@ -336,7 +428,8 @@ FT_KERNEL(cross_entropy_grad)
 {
     FT_SHARED(double, room, 9);
     int64_t row = blockIdx.x;
-    const ft_numbers x = ft_from(a.logits, row * a.V), dx = ft_from(a.dlogits, row * a.V);
+    const ft_numbers x = ft_from(a.logits, row * a.pitch);
+    const ft_numbers dx = ft_from(a.dlogits, row * a.pitch_of_dlogits);
     int32_t label = a.labels[row];
     bool counts = label >= 0 && label < a.V;
     float top = a.stats[2 * row], factor = a.dloss[0] * a.weight[0] / a.stats[2 * row + 1];
@@ -348,6 +441,8 @@ FT_KERNEL(cross_entropy_grad)
         sum += (double)sum_of(p);
         ft_write_four(dx, i, a.V, p);
     }
+    for (int64_t i = a.V + threadIdx.x; i < a.pitch_of_dlogits; i += blockDim.x)
+        ft_write(dx, i, 0.0f);
     sum = ft_block_sum(sum, room);
     if (counts && threadIdx.x == 0) /* after a barrier */
         ft_write(dx, label, (float)((double)(expf(ft_read(x, label) - top) * factor) - sum));

@@ -35,53 +35,69 @@ FT_INLINE int end_of_own(const ft_attention_args &a, const head &x, const part &
     return at.own < a.Tq ? (int)end_of_keys(a, x, at.own, STRIP) : 0;
 }
 
+/* Scores and logarithms of their sums are of base 2, whose powers a card has an instruction for. */
+#define LOG2_E 1.44269504088896340736f
+#define LN_2   0.69314718055994530942f
+
 /* Some queries and some keys that meet, and what their scores need. Both are counted from the first
  * of them. */
 struct meeting {
     float *line;    /* shared: by key - query, from the least on; NULL: nothing is added */
     float *bars;    /* shared, of a key: 0, or minus infinity where nobody sees it */
+    float slope;    /* what a product is multiplied by */
     int query, key; /* the first ones */
     int queries;
     int ahead; /* by how much a key's number may exceed a query's that sees it */
+    float bias, bar;   /* of the next meeting: what this thread has of the line and the bars */
+    float own_bars[2]; /* where a warp has keys: of this lane's two */
 };
 
-FT_INLINE meeting meeting_of(const head &x, float *line, float *bars)
+FT_INLINE meeting meeting_of(const ft_attention_args &a, const head &x, float *line, float *bars)
 {
-    meeting m = {x.line ? line : (float *)0, bars, 0, 0, 0, 0};
+    meeting m = {x.line ? line : (float *)0, bars, a.scale * LOG2_E, 0, 0, 0, 0, 0, 0, {0}};
     return m;
 }
 
+FT_INLINE float bar_of(const ft_attention_args &a, const head &x, int key)
+{
+    return key < a.Tk && (!x.mask || x.mask[key]) ? 0.0f : -INFINITY;
+}
+
+/* Reads what the next meeting needs; there are threads enough for one number each. */
+FT_INLINE void foresee(meeting *m, const ft_attention_args &a, const head &x, int query,
+                       int queries, int key, int keys)
+{
+    int e = (int)threadIdx.x, distance = key - query + e - (queries - 1);
+    bool there = e < queries + keys - 1 && distance > -a.Tq && distance < a.Tk;
+    m->bias = m->line && there ? LOG2_E * x.line[distance] : 0.0f;
+    m->bar = m->bars && e < keys ? bar_of(a, x, key + e) : 0.0f;
+}
+
+/* Puts it where every thread of the block sees it, after a barrier. */
 FT_INLINE void meet(meeting *m, const ft_attention_args &a, const head &x, int query, int queries,
                     int key, int keys)
 {
+    int e = (int)threadIdx.x;
     m->query = query;
     m->key = key;
     m->queries = queries;
     m->ahead = a.causal ? query + (int)x.offset - key : 1 << 30;
-    for (int e = (int)threadIdx.x; e < keys; e += THREADS) {
-        int j = key + e;
-        m->bars[e] = j < a.Tk && (!x.mask || x.mask[j]) ? 0.0f : -INFINITY;
-    }
-    for (int e = (int)threadIdx.x; m->line && e < queries + keys - 1; e += THREADS) {
-        int distance = key - query + e - (queries - 1);
-        bool there = distance > -a.Tq && distance < a.Tk;
-        m->line[e] = there ? x.line[distance] : 0.0f;
-    }
+    if (m->bars && e < keys) m->bars[e] = m->bar;
+    if (m->line && e < queries + keys - 1) m->line[e] = m->bias;
 }
 
-/* From the product of query i and key j. */
-FT_INLINE float score(const ft_attention_args &a, const meeting &m, float dot, int i, int j)
+/* Of query i and key j, from what their product and the bar came to: with the bias, and without the
+ * keys that it does not see. */
+FT_INLINE float seen_score(const meeting &m, float s, int i, int j)
 {
-    float s = a.scale * dot + m.bars[j];
     if (m.line) s += m.line[j - i + m.queries - 1];
     return j - i > m.ahead ? -INFINITY : s;
 }
 
-/* e to the power of x - y; 0 for x that is minus infinity. */
-FT_INLINE float power(float x, float y)
+/* Whether the largest key minus the smallest query of a warp asks for that. */
+FT_INLINE bool is_plain(const meeting &m, int distance)
 {
-    const float log2_e = 1.44269504f;
-    return exp2f((x - y) * log2_e);
+    return !m.line && distance <= m.ahead;
 }
 
 /* Of 8 elements from `at` on, a bit each: whether dropout keeps them. */

@@ -51,7 +51,7 @@ typedef struct twin {
 
 static inline ft_spec judged_spec(const ft_spec *spec)
 {
-    ft_spec s = *spec;
+    ft_spec s = {.dtype = spec->dtype, .shape = spec->shape};
     if (s.dtype != FT_I32) s.dtype = FT_F64;
     return s;
 }
@@ -81,10 +81,18 @@ static inline ft_view twin_view(const twin *t, bool judged)
     return ft_view_of(&spec, judged ? t->judged : t->fast);
 }
 
+/* Where the kernel has number i. */
+static inline void *twin_at(const twin *t, int64_t i)
+{
+    int64_t pitch = ft_spec_pitch(&t->spec), rows = t->spec.shape.n_dims - 1;
+    int64_t width = rows >= 0 ? t->spec.shape.dims[rows] : 1;
+    return (char *)t->fast + (i / width * pitch + i % width) * ft_dtype_bytes(t->spec.dtype);
+}
+
 /* Both get the number as the kernel's dtype keeps it. */
 static inline void twin_set(twin *t, int64_t i, double x)
 {
-    char *fast = (char *)t->fast + i * (int64_t)ft_dtype_bytes(t->spec.dtype);
+    void *fast = twin_at(t, i);
     ft_convert(fast, t->spec.dtype, &x, FT_F64, 1);
     ft_convert((double *)t->judged + i, FT_F64, fast, t->spec.dtype, 1);
 }
@@ -94,6 +102,7 @@ static inline void twin_set(twin *t, int64_t i, double x)
 static inline void twin_draw(twin *t, ft_rng *rng, int64_t id_limit, bool positive)
 {
     int64_t n = twin_count(t);
+    if (t->spec.pitch) memset(t->fast, 0, (size_t)ft_spec_bytes(&t->spec)); /* between rows */
     for (int64_t i = 0; i < n; i++) {
         if (t->spec.dtype == FT_I32) {
             int32_t id = id_limit ? (int32_t)ft_rng_below(rng, (uint64_t)id_limit) : 0;
@@ -105,10 +114,12 @@ static inline void twin_draw(twin *t, ft_rng *rng, int64_t id_limit, bool positi
     }
 }
 
-/* The inputs and outputs that are in 16 bits, by bit, of those that a card may keep so. */
+/* The inputs and outputs that are in 16 bits, by bit, of those that a card may keep so; and whose
+ * rows are `gap` more apart than they are long. */
 typedef struct case_kept {
     ft_dtype dtype;
     uint32_t in, out;
+    int gap;
 } case_kept;
 
 static inline case_kept case_all_kept(ft_dtype dtype)
@@ -167,6 +178,14 @@ static inline ft_status case_draw_results(op_case *c, ft_error *err)
     return FT_OK;
 }
 
+/* As a card keeps it. */
+static inline void case_keep(ft_spec *spec, case_kept kept, bool half, bool apart)
+{
+    if (half) spec->dtype = kept.dtype;
+    if (apart && kept.gap && spec->shape.n_dims > 1 && ft_shape_count(&spec->shape) > 0)
+        spec->pitch = ft_spec_pitch(spec) + kept.gap;
+}
+
 /* False when the shape rule refuses the sample. */
 static inline bool case_init_kept(op_case *c, const ft_op *op, const ft_sample *sample,
                                   case_kept kept, ft_error *err)
@@ -182,9 +201,9 @@ static inline bool case_init_kept(op_case *c, const ft_op *op, const ft_sample *
     ft_rng rng;
     ft_rng_init(&rng, 42, (uint64_t)(sample - op->samples));
     for (int i = 0; i < op->n_out; i++)
-        if ((op->half_out & kept.out) >> i & 1) out[i].dtype = kept.dtype;
+        case_keep(&out[i], kept, (op->half_out & kept.out) >> i & 1, op->apart_out >> i & 1);
     for (int i = 0; i < op->n_in; i++) {
-        if ((op->half_in & kept.in) >> i & 1) c->in_specs[i].dtype = kept.dtype;
+        case_keep(&c->in_specs[i], kept, (op->half_in & kept.in) >> i & 1, op->apart_in >> i & 1);
         c->in[i] = twin_new(&c->in_specs[i]);
         twin_draw(&c->in[i], &rng, sample->id_limit, case_positive(op));
     }

@@ -31,14 +31,14 @@ static int64_t value_of(getter get, const void *of, int attribute, size_t bytes)
  */
 enum { TYPE = 0, ROWS = 2, COLUMNS = 3, STEP = 4 };
 
-static void check_layout(cublas_layout layout, int type, int64_t rows, int64_t width)
+static void check_layout(cublas_layout layout, int type, int64_t rows, int64_t width, int64_t pitch)
 {
     CHECK(value_of(get_layout, layout, TYPE, 4) == type);
     CHECK(value_of(get_layout, layout, ROWS, 8) == width);
     CHECK(value_of(get_layout, layout, COLUMNS, 8) == rows);
-    CHECK(value_of(get_layout, layout, STEP, 8) == width);
+    CHECK(value_of(get_layout, layout, STEP, 8) == pitch);
     CHECK(value_of(get_layout, layout, CUBLAS_BATCH_COUNT, 4) == given_batch);
-    CHECK(value_of(get_layout, layout, CUBLAS_BATCH_STEP, 8) == rows * width);
+    CHECK(value_of(get_layout, layout, CUBLAS_BATCH_STEP, 8) == rows * pitch);
 }
 
 static void check_product(cublas_product product)
@@ -77,9 +77,10 @@ static int take_first(cublas_handle handle, cublas_product product, cublas_layou
     int type = types[g->rounding];
     (void)handle;
     check_product(product);
-    check_layout(a, type, g->transpose_b ? g->N : g->K, g->transpose_b ? g->K : g->N);
-    check_layout(b, type, g->transpose_a ? g->K : g->M, g->transpose_a ? g->M : g->K);
-    check_layout(c, types[g->c.kept], g->M, g->N);
+    int64_t width_b = g->transpose_b ? g->K : g->N;
+    check_layout(a, type, g->transpose_b ? g->N : g->K, width_b, width_b);
+    check_layout(b, type, g->transpose_a ? g->K : g->M, g->transpose_a ? g->M : g->K, g->pitch_a);
+    check_layout(c, types[g->c.kept], g->M, g->N, g->pitch_c);
     CHECK(c == d);
     CHECK(value_of(get_preference, preference, CUBLAS_MOST_WORKSPACE, 8) == (int64_t)given_scratch);
     for (int i = 0; i < 4; i++) CHECK(value_of(get_preference, preference, alignments[i], 4) == 16);
@@ -157,6 +158,8 @@ static void test_products(void)
                                           .M = 24,
                                           .N = 40,
                                           .K = 8,
+                                          .pitch_a = 24,
+                                          .pitch_c = 48,
                                           .transpose_a = form >> 1 & 1,
                                           .transpose_b = form >> 2 & 1,
                                           .relu = form >> 3 & 1,

@@ -292,6 +292,8 @@ static void test_kinds_of_products(void)
                                       .M = 1,
                                       .N = 1,
                                       .K = 1,
+                                      .pitch_a = 1,
+                                      .pitch_c = 1,
                                       .relu = k == 3};
         bool done;
         if (k == 3) at[0] = -2;
@@ -319,7 +321,9 @@ static void test_lent_memory(void)
                                   .b = ft_cuda_numbers(x, FT_F32),
                                   .M = 3,
                                   .N = 2,
-                                  .K = 1};
+                                  .K = 1,
+                                  .pitch_a = 1,
+                                  .pitch_c = 2};
     bool done;
     CHECK_STATUS(ft_cuda_multiply(r.compute[0], &args, 1, &done, &err), FT_OK);
     CHECK_STATUS(r.driver->finish(r.compute[0], &err), FT_OK);
@@ -347,7 +351,9 @@ static void test_many_shapes(void)
                                           .b = ft_cuda_numbers(x, FT_F32),
                                           .M = m,
                                           .N = 1,
-                                          .K = 1};
+                                          .K = 1,
+                                          .pitch_a = 1,
+                                          .pitch_c = 1};
             bool done;
             CHECK_STATUS(ft_cuda_multiply(r.compute[0], &args, 1, &done, &err), FT_OK);
             CHECK(done);

@@ -34,7 +34,9 @@ static ft_status launch(const card *c, const turn *r, ft_error *err)
                                      .bias = r->a,
                                      .M = r->rows,
                                      .N = 5,
-                                     .K = 7};
+                                     .K = 7,
+                                     .pitch_a = 7,
+                                     .pitch_c = 5};
     FT_TRY(ft_cuda_clear(c->stream, r->b, N * sizeof(float), err));
     FT_TRY(scale(c, r->t, r->a, r->factor, N - r->rows, false, err));
     FT_TRY(ft_cuda_multiply(c->stream, &product, 1, &done, err));

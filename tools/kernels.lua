@@ -23,7 +23,7 @@ local function kernels()
    local list = {}
    local text = core.sys.read_file("src/cuda/kernels.h")
    text = text:match("#define FT_CUDA_KERNELS(%(X%).-)\n\n")
-   for name, threads in text:gmatch("X%(([%w_]+), (%d+)%)") do
+   for name, threads in text:gmatch("X%([%w_]+, ([%w_]+), (%d+)%)") do
       list[#list + 1] = { name = name, threads = tonumber(threads) }
    end
    return list

@@ -229,6 +229,18 @@ static int graph_store(lua_State *L)
     return 1;
 }
 
+/*** For cards, and plans, after :store: rows of what products give and read begin at 16 bytes,
+ * where their length is no multiple of that. CPUs cannot run such a graph.
+ * @function graph:align
+ * @treturn graph itself */
+static int graph_align(lua_State *L)
+{
+    ft_error err;
+    if (ft_graph_align(script_check_graph(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    lua_settop(L, 1);
+    return 1;
+}
+
 static int graph_verify(lua_State *L)
 {
     ft_error err;
@@ -481,6 +493,7 @@ int script_bind_graph(lua_State *L)
                                        {"param", graph_param},
                                        {"freeze", graph_freeze},
                                        {"store", graph_store},
+                                       {"align", graph_align},
                                        {"scope", graph_scope},
                                        {"add", graph_add},
                                        {"output", graph_output},

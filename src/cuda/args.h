@@ -29,6 +29,12 @@ typedef struct ft_to_half_args {
     int32_t rounding;
 } ft_to_half_args;
 
+/* Zeros between rows of `width` numbers that are `pitch` apart. */
+typedef struct ft_clear_gaps_args {
+    ft_numbers x;
+    int64_t rows, width, pitch;
+} ft_clear_gaps_args;
+
 /* y[i] = a[i] (+ - * /) b[i % nb] */
 typedef enum { FT_CUDA_ADD, FT_CUDA_SUB, FT_CUDA_MUL, FT_CUDA_DIV } ft_cuda_binary;
 
@@ -122,11 +128,11 @@ typedef struct ft_max_grad_args {
     int64_t outer, n, inner;
 } ft_max_grad_args;
 
-/* A warp a row. */
+/* A warp a row; rows are `pitch` apart. */
 typedef struct ft_argmax_args {
     ft_numbers x;
     int32_t *y;
-    int64_t rows, n;
+    int64_t rows, n, pitch;
 } ft_argmax_args;
 
 /* whole (outer, n, inner), part (outer, count, inner) of it from `from` on. With `back` the whole
@@ -154,21 +160,26 @@ typedef struct ft_embedding_args {
     ft_cuda_fault *fault;
 } ft_embedding_args;
 
-/* Adds the rows of dy with one id in their order, in the block of its first occurrence. */
+/* Adds the rows of dy with one id in their order, FT_CUDA_PIECE of them in the block of the first;
+ * ids that come more often have their sums in `parts` (n, D), by the number of that one, and
+ * embedding_pieces adds those in their order. A block an id. */
 typedef struct ft_embedding_grad_args {
     ft_numbers dy;
-    float *dtable;
+    float *dtable, *parts;
     const int32_t *ids;
+    int32_t *marks; /* n: 0, FT_CUDA_PART or, of the first one of an id, FT_CUDA_FIRST_PART */
     int64_t n, rows, D, padding;
     ft_cuda_fault *fault;
 } ft_embedding_grad_args;
+typedef ft_embedding_grad_args ft_embedding_pieces_args;
+enum { FT_CUDA_PART = 1, FT_CUDA_FIRST_PART };
 
-/* stats and nll of a row; a block a row. */
+/* stats and nll of a row; a block a row. Rows are `pitch` apart. */
 typedef struct ft_cross_entropy_args {
     ft_numbers logits;
     float *stats, *nll;
     const int32_t *labels;
-    int64_t rows, V;
+    int64_t rows, V, pitch;
     ft_cuda_fault *fault;
 } ft_cross_entropy_args;
 
@@ -179,19 +190,21 @@ typedef struct ft_loss_args {
     int64_t rows;
 } ft_loss_args;
 
+/* Between rows of dlogits, zeros. */
 typedef struct ft_cross_entropy_grad_args {
     ft_numbers dlogits, logits;
     const float *dloss, *weight, *stats;
     const int32_t *labels;
-    int64_t rows, V;
+    int64_t rows, V, pitch, pitch_of_dlogits;
 } ft_cross_entropy_grad_args;
 
 /* c (M, N) = op(a) op(b) (+ c) (+ bias) (relu), for each of a batch. Transposed, a is (K, M) and b
- * (N, K). Operands are rounded first; sums are f32. */
+ * (N, K). Rows of a and c are so far apart; those of several products of a batch follow each other.
+ * Operands are rounded first; sums are f32. */
 typedef struct ft_product_args {
     ft_numbers c, a, b;
     const void *bias; /* as c is kept, for cuBLASLt; else f32 */
-    int64_t M, N, K;
+    int64_t M, N, K, pitch_a, pitch_c;
     int16_t transpose_a, transpose_b;
     int32_t add, relu, rounding;
 } ft_product_args;
@@ -220,12 +233,12 @@ typedef struct ft_attention_args {
 } ft_attention_args;
 
 /* The mean under its probabilities of what a query's dp are, dp of a key being dy . v after
- * dropout. It is dy . y as well: delta (B, H, Tq), a warp a query of a head. That is enough for
- * products of rounded operands. */
+ * dropout. It is dy . y as well: delta (B, H, Tq), `lanes` of a warp a query of a head. That is
+ * enough for products of rounded operands. */
 typedef struct ft_attention_delta_args {
     ft_numbers dy, y;
     float *delta;
-    int64_t B, Tq, H, D;
+    int64_t B, Tq, H, D, lanes;
 } ft_attention_delta_args;
 
 /* The same out of the dp themselves, so that nothing is lost where one key has nearly all of the

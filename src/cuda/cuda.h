@@ -13,11 +13,17 @@
 #include "ops/ops.h"
 #include "optim/optim.h"
 
+/* Kernels that module_load takes: those of a file of kernels/. */
+typedef struct ft_cuda_image {
+    const char *file; /* NULL: all of them */
+    const void *image;
+} ft_cuda_image;
+
 typedef struct ft_cuda_driver {
     ft_driver driver; /* FT_CUDA_DRIVER_TABLE */
     /* The functions, or NULL with the reason. */
     const ft_cuda_api *(*api)(ft_error *err);
-    const void *const *images; /* of the kernels, for module_load; NULL at the end */
+    const ft_cuda_image *images; /* one without image at the end */
     /* cuBLASLt, or NULL with the reason: products are by a kernel then. */
     const ft_cublas_api *(*cublas)(ft_error *err);
     /* NCCL, or NULL with the reason: values go to other processes by way of the host then. */

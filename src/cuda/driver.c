@@ -63,25 +63,25 @@ static ft_status check_fault(const executor *x, ft_error *err)
 
 /* -- executors --------------------------------------------------------------------------------- */
 
-/* A kernel is in one of the modules. */
-static ft_status find_kernel(executor *x, int k, ft_error *err)
+static ft_status find_kernel(executor *x, const ft_cuda_image *images, int k, ft_error *err)
 {
     char what[64];
-    int answer = CU_NOT_FOUND;
-    for (int i = 0; i < x->n_modules && answer == CU_NOT_FOUND; i++)
+    int i = 0, answer = CU_NOT_FOUND;
+    while (i < x->n_modules && images[i].file && strcmp(images[i].file, cuda_kernel_file(k))) i++;
+    if (i < x->n_modules)
         answer = x->api->function_get(&x->functions[k], x->modules[i], cuda_kernel_name(k));
     snprintf(what, sizeof what, "finding the kernel %s", cuda_kernel_name(k));
     return check(x, answer, what, err);
 }
 
-static ft_status load_kernels(executor *x, const void *const *images, ft_error *err)
+static ft_status load_kernels(executor *x, const ft_cuda_image *images, ft_error *err)
 {
-    for (int i = 0; images[i] && i < MAX_IMAGES; i++) {
-        FT_TRY(
-            check(x, x->api->module_load(&x->modules[i], images[i]), "loading the kernels", err));
+    for (int i = 0; images[i].image && i < MAX_IMAGES; i++) {
+        FT_TRY(check(x, x->api->module_load(&x->modules[i], images[i].image), "loading the kernels",
+                     err));
         x->n_modules = i + 1;
     }
-    for (int k = 0; k < FT_CUDA_KERNEL_COUNT; k++) FT_TRY(find_kernel(x, k, err));
+    for (int k = 0; k < FT_CUDA_KERNEL_COUNT; k++) FT_TRY(find_kernel(x, images, k, err));
     return FT_OK;
 }
 

@@ -53,8 +53,9 @@ static inline ft_status use(const executor *x, const char *what, ft_error *err)
     return check(x, x->api->context_set(x->context), what, err);
 }
 
-/* given.c: a kernel's name in the images; what a stream's series gives to it. */
+/* given.c: a kernel's name in the image of its file; what a stream's series gives to it. */
 const char *cuda_kernel_name(int kernel);
+const char *cuda_kernel_file(int kernel);
 ft_status cuda_give(ft_device_stream *stream, const ft_given *item, ft_error *err);
 
 #endif

@@ -5,10 +5,10 @@
 #include "cuda/executor.h"
 
 static const struct {
-    const char *name;
+    const char *file, *name;
     unsigned threads, bytes; /* of a block; of the argument */
 } kernels[] = {
-#define KERNEL(name, threads) {"ft_" #name, threads, sizeof(ft_##name##_args)},
+#define KERNEL(file, name, threads) {#file, "ft_" #name, threads, sizeof(ft_##name##_args)},
     FT_CUDA_KERNELS(KERNEL)
 #undef KERNEL
 };
@@ -16,6 +16,11 @@ static const struct {
 const char *cuda_kernel_name(int kernel)
 {
     return kernels[kernel].name;
+}
+
+const char *cuda_kernel_file(int kernel)
+{
+    return kernels[kernel].file;
 }
 
 /* Arguments of items that are no kernels. */
@@ -29,7 +34,7 @@ typedef struct fill_given {
     size_t bytes;
 } fill_given;
 
-_Static_assert(sizeof(product_given) == 7 * 8 + 4 * 8 + 2 * 2 + 3 * 4, "no padding: see ft_given");
+_Static_assert(sizeof(product_given) == 7 * 8 + 6 * 8 + 2 * 2 + 3 * 4, "no padding: see ft_given");
 
 static ft_status give_kernel(const stream *s, const ft_given *g, ft_error *err)
 {

@@ -34,7 +34,7 @@ enum { FT_CUDA_LIBRARY_ALIGN = 256 };
 /* FT_CUDA_SCRATCH bytes of device memory that launches of a compute stream may use, one after the
  * other; cuBLASLt too, where the stream was lent nothing for it. */
 void *ft_cuda_scratch(const ft_device_stream *stream);
-enum { FT_CUDA_SCRATCH = 256 << 10 };
+enum { FT_CUDA_SCRATCH = 512 << 10 };
 
 /* The cards whose memory a card was let into, by number. */
 enum { FT_CUDA_CARDS = 64 };

@@ -9,78 +9,80 @@
 
 #include <stdint.h>
 
-/* Name, threads of a block. */
+/* File of kernels/, name, threads of a block. */
 #define FT_CUDA_KERNELS(X)                                                                         \
-    X(map, 256)                                                                                    \
-    X(binary, 256)                                                                                 \
-    X(to_half, 256)                                                                                \
-    X(gated_gelu, 256)                                                                             \
-    X(dropout, 256)                                                                                \
-    X(softmax, 128)                                                                                \
-    X(norm, 128)                                                                                   \
-    X(norm_grad, 128)                                                                              \
-    X(column_parts, 256)                                                                           \
-    X(column_sum, 256)                                                                             \
-    X(reduce, 256)                                                                                 \
-    X(spread, 256)                                                                                 \
-    X(max_grad, 256)                                                                               \
-    X(argmax, 128)                                                                                 \
-    X(span, 256)                                                                                   \
-    X(cache_append, 256)                                                                           \
-    X(embedding, 128)                                                                              \
-    X(embedding_grad, 128)                                                                         \
-    X(cross_entropy, 256)                                                                          \
-    X(loss, 256)                                                                                   \
-    X(cross_entropy_grad, 256)                                                                     \
-    X(product, 256)                                                                                \
-    X(attention_line, 256)                                                                         \
-    X(attention, 128)                                                                              \
-    X(attention_mean, 128)                                                                         \
-    X(attention_delta, 128)                                                                        \
-    X(attention_queries, 128)                                                                      \
-    X(attention_keys, 128)                                                                         \
-    X(attention_bf16_64, 256)                                                                      \
-    X(attention_bf16_128, 256)                                                                     \
-    X(attention_f16_64, 256)                                                                       \
-    X(attention_tf32_64, 256)                                                                      \
-    X(attention_tf32_128, 256)                                                                     \
-    X(attention_kept_bf16_64, 256)                                                                 \
-    X(attention_kept_bf16_128, 256)                                                                \
-    X(attention_kept_f16_64, 256)                                                                  \
-    X(attention_queries_bf16_64, 256)                                                              \
-    X(attention_queries_bf16_128, 256)                                                             \
-    X(attention_queries_f16_64, 256)                                                               \
-    X(attention_queries_tf32_64, 256)                                                              \
-    X(attention_queries_tf32_128, 256)                                                             \
-    X(attention_queries_kept_bf16_64, 256)                                                         \
-    X(attention_queries_kept_bf16_128, 256)                                                        \
-    X(attention_queries_kept_f16_64, 256)                                                          \
-    X(attention_keys_bf16_64, 256)                                                                 \
-    X(attention_keys_bf16_128, 256)                                                                \
-    X(attention_keys_f16_64, 256)                                                                  \
-    X(attention_keys_tf32_64, 256)                                                                 \
-    X(attention_keys_tf32_128, 256)                                                                \
-    X(attention_keys_kept_bf16_64, 256)                                                            \
-    X(attention_keys_kept_bf16_128, 256)                                                           \
-    X(attention_keys_kept_f16_64, 256)                                                             \
-    X(attention_table, 128)                                                                        \
-    X(look_parts, 256)                                                                             \
-    X(look, 256)                                                                                   \
-    X(sum_terms, 256)                                                                              \
-    X(adamw, 256)                                                                                  \
-    X(sgd, 256)                                                                                    \
-    X(predict, 256)                                                                                \
-    X(note_step, 256)                                                                              \
-    X(attenuate, 256)                                                                              \
-    X(adafactor_rows, 128)                                                                         \
-    X(adafactor_columns, 256)                                                                      \
-    X(adafactor_mean, 256)                                                                         \
-    X(adafactor_measure, 256)                                                                      \
-    X(adafactor_size, 256)                                                                         \
-    X(adafactor_apply, 256)
+    X(elements, map, 256)                                                                          \
+    X(elements, binary, 256)                                                                       \
+    X(product, to_half, 256)                                                                       \
+    X(product, clear_gaps, 256)                                                                    \
+    X(elements, gated_gelu, 256)                                                                   \
+    X(elements, dropout, 256)                                                                      \
+    X(rows, softmax, 128)                                                                          \
+    X(rows, norm, 128)                                                                             \
+    X(rows, norm_grad, 128)                                                                        \
+    X(rows, column_parts, 256)                                                                     \
+    X(rows, column_sum, 256)                                                                       \
+    X(rows, reduce, 256)                                                                           \
+    X(rows, spread, 256)                                                                           \
+    X(rows, max_grad, 256)                                                                         \
+    X(rows, argmax, 128)                                                                           \
+    X(tables, span, 256)                                                                           \
+    X(tables, cache_append, 256)                                                                   \
+    X(tables, embedding, 128)                                                                      \
+    X(tables, embedding_grad, 128)                                                                 \
+    X(tables, embedding_pieces, 128)                                                               \
+    X(rows, cross_entropy, 256)                                                                    \
+    X(rows, loss, 256)                                                                             \
+    X(rows, cross_entropy_grad, 256)                                                               \
+    X(product, product, 256)                                                                       \
+    X(attention, attention_line, 256)                                                              \
+    X(attention, attention, 128)                                                                   \
+    X(attention, attention_mean, 128)                                                              \
+    X(attention, attention_delta, 128)                                                             \
+    X(attention, attention_queries, 128)                                                           \
+    X(attention, attention_keys, 128)                                                              \
+    X(attention_cores, attention_bf16_64, 256)                                                     \
+    X(attention_cores, attention_bf16_128, 256)                                                    \
+    X(attention_cores, attention_f16_64, 256)                                                      \
+    X(attention_cores, attention_tf32_64, 256)                                                     \
+    X(attention_cores, attention_tf32_128, 256)                                                    \
+    X(attention_cores, attention_kept_bf16_64, 256)                                                \
+    X(attention_cores, attention_kept_bf16_128, 256)                                               \
+    X(attention_cores, attention_kept_f16_64, 256)                                                 \
+    X(attention_cores_grad, attention_queries_bf16_64, 256)                                        \
+    X(attention_cores_grad, attention_queries_bf16_128, 256)                                       \
+    X(attention_cores_grad, attention_queries_f16_64, 256)                                         \
+    X(attention_cores_grad, attention_queries_tf32_64, 256)                                        \
+    X(attention_cores_grad, attention_queries_tf32_128, 256)                                       \
+    X(attention_cores_grad, attention_queries_kept_bf16_64, 256)                                   \
+    X(attention_cores_grad, attention_queries_kept_bf16_128, 256)                                  \
+    X(attention_cores_grad, attention_queries_kept_f16_64, 256)                                    \
+    X(attention_cores_grad, attention_keys_bf16_64, 256)                                           \
+    X(attention_cores_grad, attention_keys_bf16_128, 256)                                          \
+    X(attention_cores_grad, attention_keys_f16_64, 256)                                            \
+    X(attention_cores_grad, attention_keys_tf32_64, 256)                                           \
+    X(attention_cores_grad, attention_keys_tf32_128, 256)                                          \
+    X(attention_cores_grad, attention_keys_kept_bf16_64, 256)                                      \
+    X(attention_cores_grad, attention_keys_kept_bf16_128, 256)                                     \
+    X(attention_cores_grad, attention_keys_kept_f16_64, 256)                                       \
+    X(attention, attention_table, 128)                                                             \
+    X(elements, look_parts, 256)                                                                   \
+    X(elements, look, 256)                                                                         \
+    X(elements, sum_terms, 256)                                                                    \
+    X(optimizers, adamw, 256)                                                                      \
+    X(optimizers, sgd, 256)                                                                        \
+    X(optimizers, predict, 256)                                                                    \
+    X(optimizers, note_step, 256)                                                                  \
+    X(optimizers, attenuate, 256)                                                                  \
+    X(optimizers, adafactor_rows, 128)                                                             \
+    X(optimizers, adafactor_columns, 256)                                                          \
+    X(optimizers, adafactor_mean, 256)                                                             \
+    X(optimizers, adafactor_measure, 256)                                                          \
+    X(optimizers, adafactor_size, 256)                                                             \
+    X(optimizers, adafactor_apply, 256)
 
 typedef enum {
-#define FT_CUDA_NUMBER(name, threads) FT_CUDA_##name,
+#define FT_CUDA_NUMBER(file, name, threads) FT_CUDA_##name,
     FT_CUDA_KERNELS(FT_CUDA_NUMBER)
 #undef FT_CUDA_NUMBER
         FT_CUDA_KERNEL_COUNT
@@ -89,13 +91,15 @@ typedef enum {
 enum {
     FT_CUDA_EACH = 1024,   /* elements of a block, in kernels over elements */
     FT_CUDA_TILE = 64,     /* of a product: rows and columns of a block */
-    FT_CUDA_COLUMNS = 32,  /* of a block of column_parts */
-    FT_CUDA_PARTS = 16,    /* of the rows, at most, in sums over rows */
+    FT_CUDA_COLUMNS = 32,  /* of a block of adafactor_columns */
+    FT_CUDA_SPAN = 128,    /* columns of a block of column_parts */
+    FT_CUDA_PARTS = 64,    /* of the rows, at most, in sums over rows */
+    FT_CUDA_PIECE = 32,    /* rows of one id that are added by one block */
     FT_CUDA_WARPS = 4,     /* of a block that has a row for each, and of attention */
     FT_CUDA_TOGETHER = 16, /* queries or keys of a block of attention */
     FT_CUDA_WIDE = 128,    /* on tensor cores */
     FT_CUDA_ROWS = 64,     /* of a block of adafactor_apply; of its factors at once */
-    FT_CUDA_LOOKS = 128    /* parts of a sum of squares, at most */
+    FT_CUDA_LOOKS = 1024   /* parts of a sum of squares, at most */
 };
 
 /* What numbers are kept in, and what operands of products are rounded to. */

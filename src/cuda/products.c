@@ -10,7 +10,7 @@
 
 /* What an algorithm is chosen by. */
 typedef struct shape {
-    int64_t M, N, K, batch;
+    int64_t M, N, K, batch, pitch_a, pitch_c;
     bool transpose_a, transpose_b, relu, bias;
     int32_t rounding, result; /* what c is kept in */
     uint32_t alignment;       /* of all its matrices, in bytes */
@@ -80,6 +80,7 @@ void ft_products_free(ft_products *p)
 static bool same_shape(const shape *x, const shape *y)
 {
     return x->M == y->M && x->N == y->N && x->K == y->K && x->batch == y->batch &&
+           x->pitch_a == y->pitch_a && x->pitch_c == y->pitch_c &&
            x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
            x->alignment == y->alignment && x->relu == y->relu && x->bias == y->bias &&
            x->rounding == y->rounding && x->result == y->result;
@@ -92,14 +93,19 @@ static uint32_t alignment_of(const ft_product_args *args)
     return (uint32_t)(all & -all);
 }
 
-/* A matrix whose rows of ours have `width` numbers. */
-static ft_status make_layout(const ft_cublas_api *api, cublas_layout *out, int type, int64_t rows,
-                             int64_t width, int64_t batch, ft_error *err)
+/* `batch` matrices of ours. */
+typedef struct matrices {
+    int type;
+    int64_t rows, width, pitch, batch;
+} matrices;
+
+static ft_status make_layout(const ft_cublas_api *api, cublas_layout *out, matrices m,
+                             ft_error *err)
 {
-    int32_t count = (int32_t)batch;
-    int64_t step = rows * width;
-    FT_TRY(
-        check(api->layout_new(out, type, (uint64_t)width, (uint64_t)rows, width), "a layout", err));
+    int32_t count = (int32_t)m.batch;
+    int64_t step = m.rows * m.pitch;
+    FT_TRY(check(api->layout_new(out, m.type, (uint64_t)m.width, (uint64_t)m.rows, m.pitch),
+                 "a layout", err));
     FT_TRY(check(api->layout_set(*out, CUBLAS_BATCH_COUNT, &count, sizeof count), "a layout", err));
     return check(api->layout_set(*out, CUBLAS_BATCH_STEP, &step, sizeof step), "a layout", err);
 }
@@ -125,11 +131,14 @@ static ft_status describe(const ft_cublas_api *api, plan *x, ft_error *err)
     FT_TRY(set(api, x->product, CUBLAS_TRANSPOSE_A, s->transpose_b, err));
     FT_TRY(set(api, x->product, CUBLAS_TRANSPOSE_B, s->transpose_a, err));
     FT_TRY(set(api, x->product, CUBLAS_EPILOGUE, epilogue ? epilogue : CUBLAS_EPILOGUE_NONE, err));
-    FT_TRY(make_layout(api, &x->a, type, s->transpose_a ? s->K : s->M, s->transpose_a ? s->M : s->K,
-                       s->batch, err));
-    FT_TRY(make_layout(api, &x->b, type, s->transpose_b ? s->N : s->K, s->transpose_b ? s->K : s->N,
-                       s->batch, err));
-    return make_layout(api, &x->c, TYPES[s->result], s->M, s->N, s->batch, err);
+    bool ta = s->transpose_a, tb = s->transpose_b;
+    int64_t rows_b = tb ? s->N : s->K, width_b = tb ? s->K : s->N;
+    const matrices a = {type, ta ? s->K : s->M, ta ? s->M : s->K, s->pitch_a, s->batch};
+    const matrices b = {type, rows_b, width_b, width_b, s->batch};
+    const matrices c = {TYPES[s->result], s->M, s->N, s->pitch_c, s->batch};
+    FT_TRY(make_layout(api, &x->a, a, err));
+    FT_TRY(make_layout(api, &x->b, b, err));
+    return make_layout(api, &x->c, c, err);
 }
 
 static ft_status prefer(const ft_cublas_api *api, cublas_preference preference, const plan *x,
@@ -199,6 +208,8 @@ static ft_status find_plan(ft_products *p, const ft_product_args *args, int64_t 
                       .N = args->N,
                       .K = args->K,
                       .batch = batch,
+                      .pitch_a = args->pitch_a,
+                      .pitch_c = args->pitch_c,
                       .transpose_a = args->transpose_a,
                       .transpose_b = args->transpose_b,
                       .relu = args->relu,

@@ -116,6 +116,10 @@ void ft_graph_tf32(ft_graph *g);
  * those of attention are made of such operands. Parameters, their gradients, statistics, scalars
  * and outputs of the graph stay f32. FT_NOMEM leaves the graph as it was. */
 ft_status ft_graph_store(ft_graph *g, ft_dtype dtype, ft_error *err);
+/* For cards, after that: rows of values begin at 16 bytes each, as products read them fast, where
+ * the rows that make and read them allow it (apart_in, apart_out); not those of outputs of the
+ * graph and gradients of parameters. FT_NOMEM leaves the graph as it was. */
+ft_status ft_graph_align(ft_graph *g, ft_error *err);
 /* Whether the row that makes the value can give it in 16 bits. */
 bool ft_graph_may_store(const ft_graph *g, ft_value_id value);
 

@@ -48,14 +48,15 @@ typedef struct way {
             FT_CUDA_WIDE, FT_CUDA_WIDE / (sharers), false                                          \
     }
 
-/* In what the first n_in inputs and n_out outputs are all kept, but absent ones; -1: not all in the
- * same. */
+/* In what the first n_in inputs and n_out outputs are all kept, but those that are absent or empty;
+ * -1: not all in the same. */
 static int64_t kept_in(const ft_call *call, int n_in, int n_out)
 {
     int64_t kept = ft_cuda_in(call, 0).kept;
     for (int i = 0; i < n_in + n_out; i++) {
-        ft_numbers x = i < n_in ? ft_cuda_in(call, i) : ft_cuda_out(call, i - n_in);
-        if (x.at && x.kept != kept) return -1;
+        const ft_view *x = i < n_in ? &call->in[i] : &call->out[i - n_in];
+        bool there = x->data && ft_shape_count(&x->shape) > 0;
+        if (there && ft_cuda_numbers(x->data, x->dtype).kept != kept) return -1;
     }
     return kept;
 }
@@ -193,9 +194,13 @@ static ft_status make_delta(const ft_call *call, const ft_attention *a, const ft
                                           .B = a->B,
                                           .Tq = a->Tq,
                                           .H = a->H,
-                                          .D = a->D};
-    return ft_cuda_launch(call->stream, FT_CUDA_attention_delta, ft_warp_grid(a->B * a->H * a->Tq),
-                          &args, err);
+                                          .D = a->D,
+                                          .lanes = a->D > 64   ? 32
+                                                   : a->D > 32 ? 16
+                                                               : 8};
+    int64_t queries = a->B * a->H * a->Tq;
+    return ft_cuda_launch(call->stream, FT_CUDA_attention_delta,
+                          ft_warp_grid(ft_blocks_of(queries * args.lanes, 32)), &args, err);
 }
 
 static ft_status sum_lines(const ft_call *call, const ft_attention *a, const layout *at,

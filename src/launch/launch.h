@@ -33,8 +33,7 @@ static inline int64_t ft_blocks_of(int64_t n, int64_t per_block)
 /* Numbers of a part where n are summed: FT_CUDA_LOOKS parts at most. */
 static inline int64_t ft_cuda_part_size(int64_t n)
 {
-    int64_t per_part = ft_blocks_of(n, FT_CUDA_LOOKS);
-    return per_part < FT_CUDA_EACH ? FT_CUDA_EACH : per_part;
+    return (ft_blocks_of(n, (int64_t)FT_CUDA_LOOKS * FT_CUDA_EACH) + !n) * FT_CUDA_EACH;
 }
 
 /* A grid over elements, and one over rows with a warp each. */

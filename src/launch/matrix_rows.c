@@ -13,11 +13,12 @@ static int64_t column_bytes(int64_t D)
 static ft_status column_sums(const ft_call *call, ft_column_parts_args args, float *y, bool add,
                              ft_error *err)
 {
+    enum { LEAST = 32 }; /* rows of a part */
     int64_t per_part = ft_blocks_of(args.rows, FT_CUDA_PARTS);
-    args.per_part = per_part < 16 ? 16 : per_part;
+    args.per_part = per_part < LEAST ? LEAST : per_part;
     args.n_parts = ft_blocks_of(args.rows, args.per_part);
     args.parts = call->work;
-    const ft_grid grid = {ft_blocks_of(args.D, FT_CUDA_COLUMNS), args.n_parts, 1};
+    const ft_grid grid = {ft_blocks_of(args.D, FT_CUDA_SPAN), args.n_parts, 1};
     FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_column_parts, grid, &args, err));
     const ft_column_sum_args sum = {y, args.parts, args.D, args.n_parts, add};
     return ft_cuda_launch(call->stream, FT_CUDA_column_sum,
@@ -132,7 +133,7 @@ static ft_status argmax_launch(const ft_call *call, ft_error *err)
 {
     int64_t rows = ft_rows_of(&call->in[0].shape, 1);
     const ft_argmax_args args = {ft_cuda_in(call, 0), call->out[0].data, rows,
-                                 ft_dim_back(&call->in[0].shape, -1)};
+                                 ft_dim_back(&call->in[0].shape, -1), ft_cuda_pitch(&call->in[0])};
     return ft_cuda_launch(call->stream, FT_CUDA_argmax, ft_warp_grid(rows), &args, err);
 }
 
@@ -230,6 +231,7 @@ static ft_status cross_entropy_launch(const ft_call *call, ft_error *err)
                                         .labels = ft_ids(call, 1),
                                         .rows = rows,
                                         .V = ft_dim_back(&call->in[0].shape, -1),
+                                        .pitch = ft_cuda_pitch(&call->in[0]),
                                         .fault = ft_cuda_fault_of(call->stream)};
     FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_cross_entropy, (ft_grid){rows, 1, 1}, &args, err));
     const ft_loss_args loss = {ft_out(call, 0), args.nll, ft_in(call, 2), rows};
@@ -246,7 +248,9 @@ static ft_status cross_entropy_grad_launch(const ft_call *call, ft_error *err)
                                              .weight = ft_in(call, 3),
                                              .stats = ft_in(call, 4),
                                              .rows = rows,
-                                             .V = ft_dim_back(&call->in[1].shape, -1)};
+                                             .V = ft_dim_back(&call->in[1].shape, -1),
+                                             .pitch = ft_cuda_pitch(&call->in[1]),
+                                             .pitch_of_dlogits = ft_cuda_pitch(&call->out[0])};
     return ft_cuda_launch(call->stream, FT_CUDA_cross_entropy_grad, (ft_grid){rows, 1, 1}, &args,
                           err);
 }

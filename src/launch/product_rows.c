@@ -49,8 +49,9 @@ static ft_status by_library(const ft_call *call, const ft_product_args *args, in
         !suits(&args->b, rounding) || !suits(&args->c, rounding))
         return FT_OK;
     if (is_half(rounding)) {
+        int64_t rows_of_a = args->transpose_a ? args->K : args->M;
         ft_numbers bias = {(void *)(uintptr_t)args->bias, FT_CUDA_F32};
-        FT_TRY(make_half(call, &rounded.a, args->M * args->K, rounding, &room, err));
+        FT_TRY(make_half(call, &rounded.a, rows_of_a * args->pitch_a, rounding, &room, err));
         FT_TRY(make_half(call, &rounded.b, args->K * args->N, rounding, &room, err));
         if (bias.at && args->c.kept == rounding)
             FT_TRY(make_half(call, &bias, args->N, rounding, &room, err));
@@ -100,10 +101,15 @@ static ft_status linear_launch(const ft_call *call, ft_error *err)
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = ft_dim_back(&call->out[0].shape, -1),
                                   .K = ft_dim_back(&call->in[0].shape, -1),
+                                  .pitch_a = ft_cuda_pitch(&call->in[0]),
+                                  .pitch_c = ft_cuda_pitch(&call->out[0]),
                                   .transpose_b = call->attrs[TRANSPOSED] == 0.0,
                                   .relu = call->attrs[ACTIVATION] != 0.0,
                                   .rounding = rounding};
-    return product(call, &args, 1, err);
+    const ft_clear_gaps_args gaps = {args.c, args.M, args.N, args.pitch_c};
+    FT_TRY(product(call, &args, 1, err));
+    return ft_cuda_launch(call->stream, FT_CUDA_clear_gaps,
+                          ft_each_grid(args.M * (args.pitch_c - args.N)), &gaps, err);
 }
 
 static ft_status grad_input_launch(const ft_call *call, ft_error *err)
@@ -115,6 +121,8 @@ static ft_status grad_input_launch(const ft_call *call, ft_error *err)
                                   .M = ft_rows_of(&call->in[0].shape, 1),
                                   .N = call->in[1].shape.dims[1],
                                   .K = call->in[1].shape.dims[0],
+                                  .pitch_a = ft_cuda_pitch(&call->in[0]),
+                                  .pitch_c = call->in[1].shape.dims[1],
                                   .rounding = rounding};
     return product(call, &args, 1, err);
 }
@@ -127,6 +135,8 @@ static ft_status grad_weight_launch(const ft_call *call, ft_error *err)
                                   .M = call->out[0].shape.dims[0],
                                   .N = call->out[0].shape.dims[1],
                                   .K = ft_rows_of(&call->in[0].shape, 1),
+                                  .pitch_a = ft_cuda_pitch(&call->in[0]),
+                                  .pitch_c = call->out[0].shape.dims[1],
                                   .transpose_a = 1,
                                   .add = ft_adds(call, 0),
                                   .rounding = rounding_of(call->attrs + GRAD_ROUNDING)};
@@ -140,6 +150,8 @@ static ft_status matmul_launch(const ft_call *call, ft_error *err)
     const ft_product_args args = {.c = ft_cuda_out(call, 0),
                                   .a = ft_cuda_in(call, 0),
                                   .b = ft_cuda_in(call, 1),
+                                  .pitch_a = ft_dim_back(a, -1),
+                                  .pitch_c = ft_dim_back(&call->out[0].shape, -1),
                                   .M = ft_dim_back(&call->out[0].shape, -2),
                                   .N = ft_dim_back(&call->out[0].shape, -1),
                                   .K = ft_dim_back(a, ta ? -2 : -1),
@@ -182,7 +194,7 @@ static int64_t halves(const ft_spec *in, int n, int rounding)
     int64_t bytes = 0;
     for (int i = 0; i < n && is_half(rounding); i++)
         if (ft_present(&in[i]) && in[i].dtype == FT_F32)
-            bytes += half_room(ft_shape_count(&in[i].shape));
+            bytes += half_room(ft_spec_bytes(&in[i]) / (int64_t)sizeof(float));
     return bytes;
 }
 

@@ -32,6 +32,13 @@ static inline ft_numbers ft_cuda_out(const ft_call *call, int i)
     return ft_cuda_numbers(call->out[i].data, call->out[i].dtype);
 }
 
+/* From a row of it to the next, in numbers. */
+static inline int64_t ft_cuda_pitch(const ft_view *x)
+{
+    ft_spec spec = ft_view_layout(x);
+    return ft_spec_pitch(&spec);
+}
+
 /* Of a row's key. */
 ft_cuda_draw ft_cuda_draw_of(const ft_rng_key *key, double p);
 

@@ -14,21 +14,39 @@ static ft_status embedding_launch(const ft_call *call, ft_error *err)
     return ft_cuda_launch(call->stream, FT_CUDA_embedding, (ft_grid){n, 1, 1}, &args, err);
 }
 
+/* Behind the sums of pieces. */
+static int32_t *marks_of(const ft_call *call, int64_t n)
+{
+    return (int32_t *)call->work + n * call->out[0].shape.dims[1];
+}
+
 static ft_status embedding_grad_launch(const ft_call *call, ft_error *err)
 {
     int64_t n = ft_shape_count(&call->in[1].shape), rows = call->out[0].shape.dims[0];
+    bool pieces = n > FT_CUDA_PIECE;
     const ft_embedding_grad_args args = {.dy = ft_cuda_in(call, 0),
                                          .dtable = ft_out(call, 0),
                                          .ids = ft_ids(call, 1),
                                          .n = n,
                                          .rows = rows,
                                          .D = call->out[0].shape.dims[1],
+                                         .parts = pieces ? call->work : NULL,
+                                         .marks = pieces ? marks_of(call, n) : NULL,
                                          .padding = (int64_t)call->attrs[0],
                                          .fault = ft_cuda_fault_of(call->stream)};
     if (!ft_adds(call, 0))
         FT_TRY(
             ft_cuda_clear(call->stream, args.dtable, rows * args.D * (int64_t)sizeof(float), err));
-    return ft_cuda_launch(call->stream, FT_CUDA_embedding_grad, (ft_grid){n, 1, 1}, &args, err);
+    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_embedding_grad, (ft_grid){n, 1, 1}, &args, err));
+    const ft_grid all = {pieces ? n : 0, 1, 1};
+    return ft_cuda_launch(call->stream, FT_CUDA_embedding_pieces, all, &args, err);
+}
+
+static int64_t embedding_grad_work(const ft_spec *in, const double *attrs)
+{
+    int64_t n = ft_shape_count(&in[1].shape), D = ft_dim_back(&in[0].shape, -1);
+    (void)attrs;
+    return n > FT_CUDA_PIECE ? n * (D * (int64_t)sizeof(float) + (int64_t)sizeof(int32_t)) : 0;
 }
 
 /* -- slices ------------------------------------------------------------------------------------ */
@@ -87,7 +105,7 @@ static ft_status cache_append_launch(const ft_call *call, ft_error *err)
 
 const ft_cuda_row ft_cuda_table_rows[] = {
     {"embedding", embedding_launch, NULL},
-    {"embedding_grad", embedding_grad_launch, NULL},
+    {"embedding_grad", embedding_grad_launch, embedding_grad_work},
     {"slice", slice_launch, NULL},
     {"slice_grad", slice_grad_launch, NULL},
     {"cache_append", cache_append_launch, NULL},

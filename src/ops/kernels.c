@@ -74,7 +74,7 @@ static ft_status run_row(const void *arg, ft_device_stream *stream, ft_error *er
 
 static int64_t view_bytes(const ft_view *view)
 {
-    ft_spec spec = ft_view_spec(view);
+    ft_spec spec = ft_view_layout(view);
     return ft_spec_bytes(&spec);
 }
 

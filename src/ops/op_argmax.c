@@ -73,6 +73,7 @@ const ft_op ft_op_argmax = {
     .n_in = 1,
     .n_out = 1,
     .half_in = 1u,
+    .apart_in = 1u,
     .shape = argmax_shape,
     .cost = argmax_cost,
     .kernel = argmax_kernel,

@@ -200,6 +200,10 @@ static const ft_sample grad_samples[] = {
      .attrs = {-1, 50},
      .tolerance = 1e-6,
      .id_limit = 50},
+    {.in = {{FT_F32, {2, {200, 12}}}, {FT_I32, {1, {200}}}}, /* ids that come often */
+     .attrs = {0, 3},
+     .tolerance = 1e-6,
+     .id_limit = 3},
     {.in = {{FT_F32, {2, {0, 8}}}, {FT_I32, {1, {0}}}}, .attrs = {-1, 5}, .id_limit = 5},
 };
 

@@ -126,6 +126,7 @@ const ft_op ft_op_linear_grad_weight = {
     .n_in = 2,
     .n_out = 1,
     .half_in = 1u | 1u << 1,
+    .apart_in = 1u,
     .attrs = ft_bf16_attrs,
     .shape = weight_shape,
     .cost = weight_cost,

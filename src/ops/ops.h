@@ -127,6 +127,8 @@ struct ft_op {
     bool (*finite)(const ft_call *call);
     /* Inputs and outputs that kernels of cards may be given in 16 bits instead of f32: bit i. */
     uint32_t half_in, half_out;
+    /* The same of rows that are apart (ft_spec's pitch). */
+    uint32_t apart_in, apart_out;
     uint32_t no_grad_out; /* outputs that carry no gradient (saved statistics) */
     bool random;          /* draws random numbers: call->key matters */
     /* Packing: input pack_input - 1 is a weight that may be given in a layout of the kernel's own,

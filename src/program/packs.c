@@ -10,18 +10,19 @@ void node_specs(const ft_graph *g, const ft_node *node, ft_spec *specs)
         specs[i] = node->in[i] == FT_NO_VALUE ? absent : ft_graph_value(g, node->in[i])->spec;
 }
 
-static bool is_half(const ft_graph *g, ft_value_id v)
+static bool is_of_cards(const ft_graph *g, ft_value_id v)
 {
-    ft_dtype dtype = v == FT_NO_VALUE ? FT_F32 : ft_graph_value(g, v)->spec.dtype;
-    return dtype == FT_BF16 || dtype == FT_F16;
+    if (v == FT_NO_VALUE) return false;
+    const ft_spec *spec = &ft_graph_value(g, v)->spec;
+    return spec->dtype == FT_BF16 || spec->dtype == FT_F16 || spec->pitch;
 }
 
-bool has_halves(const ft_graph *g, const ft_node *node)
+bool is_for_cards(const ft_graph *g, const ft_node *node)
 {
     for (int i = 0; i < node->n_in; i++)
-        if (is_half(g, node->in[i])) return true;
+        if (is_of_cards(g, node->in[i])) return true;
     for (int k = 0; k < node->op->n_out; k++)
-        if (is_half(g, node->out + k)) return true;
+        if (is_of_cards(g, node->out + k)) return true;
     return false;
 }
 

@@ -199,9 +199,10 @@ static ft_status find_kernel(ft_kernel *out, const ft_program_request *q, const 
                              ft_error *err)
 {
     *out = ft_op_kernel(node->op, q->kind, FT_F32);
-    if (*out == node->op->kernel && has_halves(q->graph, node))
+    if (*out == node->op->kernel && is_for_cards(q->graph, node))
         return ft_fail(err, FT_UNSUPPORTED,
-                       "'%s' in %s has values of 16 bits, which cards have and CPUs have not",
+                       "'%s' in %s has values as cards keep them, in 16 bits or with rows apart; "
+                       "CPUs do not",
                        node->op->name, node->scope);
     if (*out) return FT_OK;
     return ft_fail(err, FT_UNSUPPORTED, "'%s' in %s has no kernel for this kind of device",
@@ -333,7 +334,7 @@ static void raise_mark(int64_t *mark, int64_t at, int64_t bytes)
 static void record_touch(ft_high_water *water, const step *st)
 {
     for (int k = 0; k < st->n_out; k++) {
-        ft_spec spec = ft_view_spec(&st->out[k]);
+        ft_spec spec = ft_view_layout(&st->out[k]);
         int64_t bytes = ft_spec_bytes(&spec);
         if (st->out_place[k].home == FT_HOME_WORK)
             raise_mark(&water->work, st->out_place[k].at, bytes);
@@ -374,7 +375,7 @@ static ft_status look_at_step(const step *st, const ft_call *call, const ft_base
                               ft_error *err)
 {
     for (int k = 0; k < st->n_out; k++) {
-        const ft_spec spec = ft_view_spec(&st->out[k]);
+        const ft_spec spec = ft_view_layout(&st->out[k]);
         if (ft_dtype_is_float(spec.dtype) && !(st->node->op->no_grad_out >> k & 1))
             FT_TRY(ft_watch_tensor(bases, st->node, &spec, call->out[k].data, err));
     }

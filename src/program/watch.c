@@ -32,6 +32,7 @@ ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const ft_s
         return FT_OK;
     }
     if (watch->node) return FT_OK;
+    n = ft_spec_bytes(spec) / ft_dtype_bytes(spec->dtype); /* zeros between rows, too */
     const ft_looking at = {x, spec->dtype, n, bases->look};
     *bases->look = (ft_look){0, 1, 0};
     FT_TRY(ft_steps_of(bases->stream)->look(bases->stream, &at, 1, err));

@@ -112,5 +112,13 @@ ft_status ft_spec_check(const ft_spec *spec, ft_error *err)
 
 int64_t ft_spec_bytes(const ft_spec *spec)
 {
-    return ft_shape_count(&spec->shape) * dtype_bytes[spec->dtype];
+    int64_t n = ft_shape_count(&spec->shape);
+    if (spec->pitch) n = n / spec->shape.dims[spec->shape.n_dims - 1] * spec->pitch;
+    return n * dtype_bytes[spec->dtype];
+}
+
+int64_t ft_spec_pitch(const ft_spec *spec)
+{
+    int n = spec->shape.n_dims;
+    return spec->pitch ? spec->pitch : n > 0 ? spec->shape.dims[n - 1] : 1;
 }

@@ -42,10 +42,12 @@ typedef struct ft_shape {
     int64_t dims[FT_MAX_DIMS]; /* each >= 0 */
 } ft_shape;
 
-/* What a tensor is, without where it is. Always contiguous. */
+/* What a tensor is, without where it is. Contiguous, but rows of the last axis may be further apart
+ * than they are long: then zeros are between them. */
 typedef struct ft_spec {
     ft_dtype dtype;
     ft_shape shape;
+    int64_t pitch; /* elements from a row to the next, of two axes at least; 0: as many as it has */
 } ft_spec;
 
 typedef struct ft_view {
@@ -78,12 +80,17 @@ int64_t ft_shape_count(const ft_shape *shape);
 char *ft_shape_format(const ft_shape *shape, char *text, int size);
 /* Refuses negative dimensions and products that overflow. */
 ft_status ft_spec_check(const ft_spec *spec, ft_error *err);
+/* With what is between rows. */
 int64_t ft_spec_bytes(const ft_spec *spec);
+/* From a row of the last axis to the next. */
+int64_t ft_spec_pitch(const ft_spec *spec);
 
 /* -- views ------------------------------------------------------------------------------------ */
 
-/* A contiguous view of `data`. */
+/* A view of `data`, which the spec lays out; and back. */
 ft_view ft_view_of(const ft_spec *spec, void *data);
+ft_spec ft_view_layout(const ft_view *view);
+/* What a contiguous copy of any view is. */
 ft_spec ft_view_spec(const ft_view *view);
 bool ft_view_contiguous(const ft_view *view);
 /* Element access by flat index in row-major order, converted; slow, for checks and printing. */

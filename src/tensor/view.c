@@ -9,7 +9,7 @@ ft_view ft_view_of(const ft_spec *spec, void *data)
     int64_t stride = 1;
     for (int i = spec->shape.n_dims - 1; i >= 0; i--) {
         view.strides[i] = stride;
-        stride *= spec->shape.dims[i];
+        stride *= stride == 1 && spec->pitch ? spec->pitch : spec->shape.dims[i];
     }
     return view;
 }
@@ -17,6 +17,14 @@ ft_view ft_view_of(const ft_spec *spec, void *data)
 ft_spec ft_view_spec(const ft_view *view)
 {
     return (ft_spec){.dtype = view->dtype, .shape = view->shape};
+}
+
+ft_spec ft_view_layout(const ft_view *view)
+{
+    ft_spec spec = ft_view_spec(view);
+    int n = view->shape.n_dims;
+    if (n > 1 && view->strides[n - 2] != view->shape.dims[n - 1]) spec.pitch = view->strides[n - 2];
+    return spec;
 }
 
 /* The stride of an axis of one element does not matter, and nothing matters when there are none. */

@@ -3,7 +3,7 @@
 #include "channels/channels.h"
 #include "launch/launch.h"
 
-extern const void *const ft_cuda_images[]; /* made by CMake */
+extern const ft_cuda_image ft_cuda_images[]; /* made by CMake */
 
 static const ft_cuda_driver on_first = {FT_CUDA_DRIVER_TABLE("cpu", FT_CHANNELS_ENTRIES),
                                         ft_cuda_api_load, ft_cuda_images, ft_cublas_api_load,

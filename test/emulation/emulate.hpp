@@ -34,6 +34,19 @@ struct emu_words {
 };
 const emu_words *emu_show(const uint32_t *mine, int n);
 
+FT_INLINE uint32_t ft_ballot(bool x)
+{
+    const uint32_t mine = x;
+    const emu_words *lanes = emu_show(&mine, 1);
+    uint32_t votes = 0;
+    for (int i = 0; i < 32; i++) votes |= lanes[i].x[0] << i;
+    emu_barrier(true);
+    return votes;
+}
+FT_INLINE int ft_count_bits(uint32_t x)
+{
+    return __builtin_popcount(x);
+}
 FT_INLINE float ft_from_lane(float x, int lane)
 {
     return (float)emu_from_lane(x, lane);

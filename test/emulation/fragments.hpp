@@ -26,6 +26,11 @@ FT_INLINE void emu_load(uint32_t x[4], const uint16_t *row, bool transposed)
     emu_barrier(true); /* before anyone writes there, or shows something else */
 }
 
+FT_INLINE float ft_exp2(float x)
+{
+    return exp2f(x);
+}
+
 FT_INLINE void ft_load_matrices(uint32_t x[4], const uint16_t *row)
 {
     emu_load(x, row, false);

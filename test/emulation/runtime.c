@@ -28,12 +28,13 @@ struct cu_module_s {
     int unused;
 };
 
-#define DECLARE(name, threads) void emu_kernel_##name(const void *args);
+#define DECLARE(file, name, threads) void emu_kernel_##name(const void *args);
 FT_CUDA_KERNELS(DECLARE)
 #undef DECLARE
 
 static struct cu_function_s functions[] = {
-#define FUNCTION(name, threads) {"ft_" #name, emu_kernel_##name, sizeof(ft_##name##_args), threads},
+#define FUNCTION(file, name, threads)                                                              \
+    {"ft_" #name, emu_kernel_##name, sizeof(ft_##name##_args), threads},
     FT_CUDA_KERNELS(FUNCTION)
 #undef FUNCTION
 };
@@ -586,7 +587,7 @@ static const ft_cuda_api *api(ft_error *err)
     return &table;
 }
 
-static const void *const images[] = {"kernels", NULL};
+static const ft_cuda_image images[] = {{NULL, "kernels"}, {NULL, NULL}};
 
 const ft_cuda_driver emu_driver = {FT_CUDA_DRIVER_TABLE("emu", FT_CHANNELS_ENTRIES), api, images,
                                    emu_cublas, emu_nccl};

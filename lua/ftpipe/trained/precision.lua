@@ -82,6 +82,7 @@ function M.apply(name, graph, device)
    else
       row.rounds(graph)
    end
+   if row.rate and not device.in_host then graph:align() end
 end
 
 --- A line for plans; nil where all is f32.

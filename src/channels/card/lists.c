@@ -3,7 +3,7 @@
 #include "launch/launch.h"
 
 /* One for each file of kernels/, NULL at the end; made by CMake. */
-extern const void *const ft_cuda_images[];
+extern const ft_cuda_image ft_cuda_images[];
 
 static const ft_cuda_driver cards = {FT_CUDA_CARDS_TABLE("cuda", FT_CHANNELS_ENTRIES),
                                      ft_cuda_api_load, ft_cuda_images, ft_cublas_api_load,
