@@ -103,7 +103,7 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
     FT_SHARED(number, values, KEYS *D);
     FT_SHARED(float, line, BLOCK + KEYS);
     FT_SHARED(float, bars, KEYS);
-    const part at = part_of<BLOCK, D>(a.Tq);
+    const part at = part_of<BLOCK, D>(a.Tq, a.causal ? LATER_HAVE_MORE : ALIKE);
     head x = head_of(a, at.number);
     meeting m = meeting_of(a, x, line, bars);
     auto k = pass<kind, D>(keys_of(a, x), 0), v = pass<kind, D>(values_of(a, x), 0);

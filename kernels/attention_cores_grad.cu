@@ -109,7 +109,7 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
     FT_SHARED(float, bars, KEYS);
     FT_SHARED(float, squares, WARPS *STRIP *SQUARE_PITCH);
     const ft_attention_args &of = a.of;
-    const part at = part_of<ROWS, PART>(of.Tq);
+    const part at = part_of<ROWS, PART>(of.Tq, of.causal ? LATER_HAVE_MORE : ALIKE);
     head x = head_of(of, at.number);
     meeting m = meeting_of(of, x, biases, bars);
     auto k = pass<kind, D>(keys_of(of, x), 0), v = pass<kind, D>(values_of(of, x), 0);
@@ -259,7 +259,7 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
     FT_SHARED(float, line, BLOCK + QUERIES);
     FT_SHARED(query, known, QUERIES);
     const ft_attention_args &of = a.of;
-    const part at = part_of<ROWS, PART>(of.Tk);
+    const part at = part_of<ROWS, PART>(of.Tk, of.causal ? LATER_HAVE_LESS : ALIKE);
     head x = head_of(of, at.number);
     meeting m = meeting_of(of, x, line, NULL);
     const rows like = part_of_rows(keys_of(of, x), at);
@@ -285,12 +285,13 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
         settle(moving_queries, queries);
         settle(moving_grads, grads);
         meet(&m, of, x, i0, QUERIES, at.first, ROWS);
+        if (!small) coming = known_of(of, a.delta, at.number, t < QUERIES ? i0 + t : of.Tq);
         if (t < QUERIES) known[t] = coming;
         FT_BLOCK_BARRIER();
         if (small) fetch(moving_queries, &q);
         if (small) fetch(moving_grads, &dy);
         foresee(&m, of, x, i0 + QUERIES, QUERIES, at.first, ROWS);
-        coming = known_of(of, a.delta, at.number, t < QUERIES ? i0 + QUERIES + t : of.Tq);
+        if (small) coming = known_of(of, a.delta, at.number, t < QUERIES ? i0 + QUERIES + t : of.Tq);
         if (seen) {
             multiply_rows<D>(s, k, queries + at.d);
             multiply_rows<D>(ds, v, grads + at.d);

@@ -13,12 +13,22 @@ struct part {
     int d;          /* the warp's first number of rows */
 };
 
-/* Of n rows a block has so many. */
-template <int ROWS, int PART> FT_INLINE part part_of(int64_t n)
+/* Of n rows a block has so many. The blocks of a head follow each other, so that they find its rows
+ * in the cache; where those with later rows have more to do, or less, they are spread over all
+ * heads, and those with most come first: so none of these is left for the end. */
+typedef enum { ALIKE, LATER_HAVE_MORE, LATER_HAVE_LESS } amounts;
+
+template <int ROWS, int PART> FT_INLINE part part_of(int64_t n, amounts work)
 {
-    unsigned blocks = (unsigned)((n + ROWS - 1) / ROWS);
-    int first = (int)(blockIdx.x % blocks) * ROWS, strip = ft_warp() * STRIP % ROWS;
-    part p = {blockIdx.x / blocks, first, first + strip, strip, ft_warp() * STRIP / ROWS * PART};
+    unsigned blocks = (unsigned)((n + ROWS - 1) / ROWS), heads = gridDim.x / blocks;
+    unsigned turn = blockIdx.x / heads, number = blockIdx.x % heads;
+    unsigned block = work == LATER_HAVE_MORE ? blocks - 1 - turn : turn;
+    if (work == ALIKE) {
+        block = blockIdx.x % blocks;
+        number = blockIdx.x / blocks;
+    }
+    int first = (int)block * ROWS, strip = ft_warp() * STRIP % ROWS;
+    part p = {number, first, first + strip, strip, ft_warp() * STRIP / ROWS * PART};
     return p;
 }
 
