@@ -232,6 +232,27 @@ static void test_rng_favours_no_value(void)
     CHECK_NEAR(low, N / 2.0, 5 * sqrt(N / 4.0));
 }
 
+/* Wherever a sequence is entered, it goes on as if what comes before had been drawn. */
+static void test_rng_skips(void)
+{
+    for (int drawn = 0; drawn < 6; drawn++)
+        for (uint64_t words = 0; words < 14; words++) {
+            ft_rng step, leap;
+            ft_rng_init(&step, 5, 7);
+            for (int i = 0; i < drawn; i++) ft_rng_u32(&step);
+            leap = step;
+            for (uint64_t i = 0; i < words; i++) ft_rng_u32(&step);
+            ft_rng_skip(&leap, words);
+            CHECK(ft_rng_u32(&leap) == ft_rng_u32(&step));
+        }
+    ft_rng far, near;
+    ft_rng_init(&far, 5, 7);
+    near = far;
+    ft_rng_skip(&far, (1ull << 34) + 4); /* a carry of the counter */
+    near.counter[0] = 1, near.counter[1] = 1;
+    CHECK(ft_rng_u32(&far) == ft_rng_u32(&near));
+}
+
 /* A stream does not begin anew after 2^32 blocks. */
 static void test_rng_carries(void)
 {
@@ -347,6 +368,7 @@ int main(void)
     RUN(test_philox);
     RUN(test_rng);
     RUN(test_rng_favours_no_value);
+    RUN(test_rng_skips);
     RUN(test_rng_carries);
     RUN(test_gate);
     RUN(test_gate_timeout_and_wrap);

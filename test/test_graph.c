@@ -176,6 +176,54 @@ static void test_stores(void)
     test_store(FT_F16, "f16");
 }
 
+static int64_t pitch_of(const ft_graph *g, ft_value_id v)
+{
+    return ft_graph_value(g, v)->spec.pitch;
+}
+
+/* Rows of logits and of their gradient are apart, where products and losses alone have to do with
+ * them, and where they do not begin at 16 bytes anyway. */
+static void test_align(int64_t classes, ft_dtype kept, int64_t pitch)
+{
+    ft_graph *g;
+    ft_value_id x, w, labels, weight, loss;
+    ft_spec spec = {FT_F32, ft_shape_of(3, 4)}, table = {FT_F32, ft_shape_of(classes, 4)};
+    ft_spec ids = {FT_I32, ft_shape_of(3)}, one = {FT_F32, ft_shape_of(1)};
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &spec, &x, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "labels", &ids, &labels, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "weight", &one, &weight, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &table, &w, NULL), FT_OK);
+    ft_value_id logits = case_node(g, ft_op_find("linear"), x, w);
+    ft_value_id other = case_node(g, ft_op_find("linear"), x, w);
+    case_node(g, ft_op_find("tanh"), other, FT_NO_VALUE);
+    CHECK_STATUS(ft_graph_add(g, ft_op_find("cross_entropy"),
+                              (ft_value_id[]){logits, labels, weight}, 3, NULL, &loss, NULL),
+                 FT_OK);
+    CHECK_STATUS(ft_graph_output(g, "loss", loss, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_grad(g, loss, NULL), FT_OK);
+    if (kept != FT_F32) CHECK_STATUS(ft_graph_store(g, kept, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_align(g, NULL), FT_OK);
+    int apart = 0;
+    for (int v = 0; v < ft_graph_n_values(g); v++) apart += pitch_of(g, v) != 0;
+    CHECK(pitch_of(g, logits) == pitch && pitch_of(g, other) == 0);
+    CHECK(apart == (pitch ? 2 : 0)); /* and the logits' gradient */
+    CHECK_STATUS(ft_graph_verify(g, NULL), FT_OK);
+    g->values[x].spec.pitch = 8; /* whose rows nobody reads so but products of gradients */
+    CHECK_STATUS(ft_graph_verify(g, NULL), FT_SHAPE);
+    ft_graph_free(g);
+}
+
+static void test_aligns(void)
+{
+    test_align(5, FT_BF16, 8);
+    test_align(5, FT_F32, 8);
+    test_align(9, FT_F16, 16);
+    test_align(9, FT_F32, 12);
+    test_align(8, FT_BF16, 0);
+    test_align(4, FT_F32, 0);
+}
+
 /* -- verifying ------------------------------------------------------------------------------ */
 
 static void break_graph(ft_graph *g, int way)
@@ -466,6 +514,7 @@ int main(void)
     RUN(test_refused_nodes);
     RUN(test_products_in_bf16);
     RUN(test_stores);
+    RUN(test_aligns);
     RUN(test_verify_sees_what_is_broken);
     RUN(test_round_trip);
     RUN(test_odd_names_and_numbers);

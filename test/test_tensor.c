@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -358,6 +359,47 @@ static void check_format(ft_tensor *t, const char *wanted)
     ft_tensor_release(t);
 }
 
+/* The number of threads changes no number, of any law, nor how the view lies. */
+static void test_draws_of_threads(void)
+{
+    enum { ROWS = 3, N = 100003 };
+    const ft_spec specs[] = {{FT_F32, ft_shape_of(ROWS, N)}, {FT_BF16, ft_shape_of(ROWS, N)}};
+    for (int k = 0; k < 2; k++)
+        for (ft_law law = 0; law < FT_N_LAWS; law++) {
+            const ft_draw draw = {law, 0.5, 11};
+            char *one = calloc(ROWS * N, 4), *many = calloc(ROWS * N, 4);
+            ft_view view = ft_view_of(&specs[k], one), other = ft_view_of(&specs[k], many);
+            ft_view_draw(&view, &draw, 3, 1);
+            for (int threads = 2; threads < 70; threads += 31) {
+                memset(many, 0, ROWS * N * 4);
+                ft_view_draw(&other, &draw, 3, threads);
+                CHECK(memcmp(one, many, ROWS * N * 4) == 0);
+            }
+            CHECK(law == FT_LAW_CONSTANT || ft_view_get(&view, 0) != ft_view_get(&view, 1));
+            free(one);
+            free(many);
+        }
+}
+
+/* Rows that are apart: what a spec says a view has, and so back. */
+static void test_pitch(void)
+{
+    float data[2 * 2 * 8];
+    ft_spec spec = {FT_F32, ft_shape_of(2, 2, 5), 8}, plain = {FT_F32, ft_shape_of(2, 2, 5)};
+    CHECK(ft_spec_bytes(&spec) == 4 * 8 * 4 && ft_spec_pitch(&spec) == 8);
+    CHECK(ft_spec_bytes(&plain) == 4 * 5 * 4 && ft_spec_pitch(&plain) == 5);
+    ft_view view = ft_view_of(&spec, data), dense = ft_view_of(&plain, data);
+    CHECK(view.strides[2] == 1 && view.strides[1] == 8 && view.strides[0] == 16);
+    CHECK(!ft_view_contiguous(&view) && ft_view_contiguous(&dense));
+    CHECK(ft_view_layout(&view).pitch == 8 && ft_view_spec(&view).pitch == 0);
+    CHECK(ft_view_layout(&dense).pitch == 0);
+    for (int i = 0; i < 32; i++) data[i] = (float)i;
+    CHECK(ft_view_get(&view, 5) == 8 && ft_view_get(&view, 19) == 28);
+    ft_spec row = {FT_F32, ft_shape_of(1, 5), 8}; /* of one row, too */
+    view = ft_view_of(&row, data);
+    CHECK(ft_spec_bytes(&row) == 8 * 4 && ft_view_layout(&view).pitch == 8);
+}
+
 static void test_format(void)
 {
     check_format(new_ramp(FT_F32, ft_shape_of(2, 3)),
@@ -452,6 +494,8 @@ int main(void)
     RUN(test_bad_arguments);
     RUN(test_wrapped_memory);
     RUN(test_failing_allocations);
+    RUN(test_draws_of_threads);
+    RUN(test_pitch);
     RUN(test_format);
     RUN(test_format_elides_the_middle);
     RUN(test_format_of_the_whole);

@@ -2,7 +2,8 @@
  *
  *  1. Inputs and parameters have names of their own and specs that are possible.
  *  2. A node's inputs are older than its outputs; its attributes are in range; its outputs have the
- *     specs that its row says, f32 perhaps in 16 bits (ft_graph_store), and are numbered in a row.
+ *     specs that its row says, f32 perhaps in 16 bits (ft_graph_store), and are numbered in a row;
+ *     rows are apart (ft_graph_align) where the row makes and reads such.
  *  3. Forward nodes come first, see no gradient, and are their own origin and key; a backward node
  *     runs where its origin, a forward node, ran, and has its key.
  *  4. A gradient term is the output of a backward node whose origin uses the parameter, has the
@@ -80,14 +81,19 @@ static ft_status check_outputs(const ft_graph *g, int index, ft_error *err)
     if (node->out < 0 || node->out > g->n_values - node->op->n_out)
         return ft_fail(err, FT_INVALID, "no such outputs in a graph of %d values", g->n_values);
     ft_graph_specs(g, node->in, node->n_in, in);
-    for (int i = 0; i < node->n_in; i++)
+    for (int i = 0; i < node->n_in; i++) {
+        if (in[i].pitch && !(node->op->apart_in >> i & 1))
+            return ft_fail(err, FT_SHAPE, "the rows of input %d are apart", i);
         if (node->op->half_in >> i & 1) widen(&in[i]);
+    }
     FT_TRY(ft_op_shape(node->op, in, node->n_in, node->attrs, out, err));
     for (int k = 0; k < node->op->n_out; k++) {
         const ft_value *value = &g->values[node->out + k];
         if (value->kind != FT_VALUE_NODE || value->source != index || value->output != k)
             return ft_fail(err, FT_INVALID, "value %%%d is not its output %d", node->out + k, k);
         ft_spec spec = value->spec;
+        if (spec.pitch && !(node->op->apart_out >> k & 1))
+            return ft_fail(err, FT_SHAPE, "the rows of value %%%d are apart", node->out + k);
         if (ft_graph_may_store(g, node->out + k)) widen(&spec);
         if (!same_spec(&spec, &out[k]))
             return ft_fail(err, FT_SHAPE, "value %%%d has not the spec that the row says",
