@@ -197,7 +197,7 @@ end
 local function sanitizing(tool, name)
    local there = not emulates and run("sh -c 'command -v compute-sanitizer'", 10)[1]
    local command = "compute-sanitizer --tool %s --error-exitcode 9 %s"
-   return there and { tool .. " " .. name, command:format(tool, beside(name)), 120, sanitized,
+   return there and { tool .. " " .. name, command:format(tool, beside(name)), 75, sanitized,
       beside = true } or nil
 end
 
