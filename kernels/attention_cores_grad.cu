@@ -291,7 +291,8 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
         if (small) fetch(moving_queries, &q);
         if (small) fetch(moving_grads, &dy);
         foresee(&m, of, x, i0 + QUERIES, QUERIES, at.first, ROWS);
-        if (small) coming = known_of(of, a.delta, at.number, t < QUERIES ? i0 + QUERIES + t : of.Tq);
+        int next = t < QUERIES ? i0 + QUERIES + t : (int)of.Tq;
+        if (small) coming = known_of(of, a.delta, at.number, next);
         if (seen) {
             multiply_rows<D>(s, k, queries + at.d);
             multiply_rows<D>(ds, v, grads + at.d);
