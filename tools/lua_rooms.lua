@@ -33,7 +33,8 @@ return {
    recipe = { "what a recipe is written with",
       { "base", "model", "task", "plan", "run", "store" } },
    command = { "sub-commands", { "base", "text", "model", "data", "task", "profile", "graph",
-      "store", "schedule", "placement", "plan", "planner", "sweep", "run", "report", "recipe" } },
+      "store", "schedule", "placement", "trained", "plan", "planner", "sweep", "run", "report",
+      "recipe" } },
    prompt = { "what the program says about itself, and the prompt",
       { "base", "plan", "run", "command" } },
 }

@@ -130,6 +130,11 @@ ft_status worker_updates(const worker *w, ft_error *err);
 ft_status crew_measure(const crew_part *parts, int n_parts, double seconds, int64_t *rounds,
                        ft_error *err);
 
+/* -- cards.c ----------------------------------------------------------------------------------- */
+
+/* Fills in a profile, whose arrays are there, of a device with memory of its own. */
+ft_status profile_measure_card(ft_profile *p, const ft_measure_options *options, ft_error *err);
+
 /* -- rates.c ----------------------------------------------------------------------------------- */
 
 /* How long a hand-off between two busy threads takes, ns; 0 when they cannot be made. */

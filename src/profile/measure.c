@@ -371,6 +371,7 @@ static ft_status measure(ft_profile *p, const ft_measure_options *o, ft_error *e
     profile_cut cuts[2];
     bench_notes blocks = {0}, whole = {0};
     FT_TRY(make_arrays(p, o, err));
+    if (!ft_device_kinds[o->device->kind].in_host) return profile_measure_card(p, o, err);
     ft_status status = measure_all(p, cuts, &blocks, &whole, o, err);
     free_bench(&blocks);
     free_bench(&whole);
@@ -385,7 +386,7 @@ ft_status ft_profile_measure(ft_profile **out, const ft_measure_options *o, ft_e
 {
     *out = NULL;
     if (!ft_device_kinds[o->device->kind].measures)
-        return ft_fail(err, FT_INVALID, "profile: device %s cannot be measured, only cpu:N can",
+        return ft_fail(err, FT_INVALID, "profile: device %s cannot be measured: it is not here",
                        o->device->name);
     if (ft_graph_n_nodes(o->graph) == ft_graph_n_forward(o->graph))
         return ft_fail(err, FT_INVALID, "profile: the graph has no gradients");

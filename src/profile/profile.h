@@ -8,6 +8,9 @@
  * do not fit in the given memory together are measured one after the other: a big model never needs
  * to be there whole.
  *
+ * On a device with memory of its own (cards.c) nodes are measured one by one instead, distinct ones
+ * once, by its events.
+ *
  * Values are noise, ids lie within the table that they pick from. Medians are over all rounds, all
  * copies of a block and all workers. */
 #ifndef FT_PROFILE_H
@@ -18,7 +21,7 @@
 
 typedef struct ft_measure_options {
     ft_graph *graph; /* with gradients; it is cut, so it must not be used by others meanwhile */
-    const ft_device *device; /* a CPU device: its threads, and memory for all copies */
+    const ft_device *device; /* of a kind that measures: its threads, and memory for all copies */
     int n_busy;              /* devices that work at once, this one included; >= 1 */
     const ft_optimizer *optimizer;
     const double *hypers;
@@ -50,7 +53,7 @@ typedef struct ft_profile {
 } ft_profile;
 
 /* Measures. The whole is left out where it does not fit beside the blocks. FT_NOMEM says
- * how much was asked for; FT_INVALID for a graph without gradients or a device that is no CPU. */
+ * how much was asked for; FT_INVALID for a graph without gradients or a device that is not here. */
 ft_status ft_profile_measure(ft_profile **out, const ft_measure_options *options, ft_error *err);
 void ft_profile_free(ft_profile *profile);
 

@@ -148,7 +148,7 @@ static void *run(void *arg)
 
 ft_status ft_profile_rates(ft_device *device, int n_busy, ft_error *err)
 {
-    if (!ft_device_kinds[device->kind].measures || n_busy < 1)
+    if (!ft_device_kinds[device->kind].in_host || n_busy < 1)
         return ft_fail(err, FT_INVALID, "profile: device %s cannot be measured, only cpu:N can",
                        device->name);
     runner *runners = ft_alloc(n_busy * (int64_t)sizeof *runners);

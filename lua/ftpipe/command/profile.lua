@@ -6,6 +6,7 @@ local named = require("ftpipe.base.named")
 local args = require("ftpipe.recipe.args")
 local argvs = require("ftpipe.base.argv")
 local models = require("ftpipe.model")
+local precision = require("ftpipe.trained.precision")
 local profiles = require("ftpipe.profile")
 local usage = require("ftpipe.base.usage")
 
@@ -13,15 +14,16 @@ local M = { help = "what every operator of a model costs on a device" }
 
 M.declared = {
    "What every operator of a model costs on a device, and how well their sum agrees with a whole\n"
-      .. "step. CPU devices are measured, described ones (sim:) modelled.",
+      .. "step. CPU devices and cards are measured, described ones (sim:) modelled.",
    "ftpipe profile t5-small --devices cpu:2 --batch 2 --out t5-small.profile",
+   "ftpipe profile gpt2 --devices cuda:0 --precision bf16 --batch 4 --max-source 1024",
    "ftpipe profile t5-base --devices sim:4x8GB --calibrate t5-small.profile",
    "mpirun -n 2 ftpipe profile --links",
    "ftpipe profile t5-3b --devices sim:8x2080ti --batch 4 --out t5-3b.profile",
    model = { default = "t5-small" },
    devices = true,
    batch = { default = 1, help = "samples of a micro-batch" },
-   max_source = true, max_target = true, dropout = true, optimizer = true,
+   max_source = true, max_target = true, dropout = true, optimizer = true, precision = true,
    recompute_too = { type = "boolean", default = false, help = "forward run again for backward" },
    seconds = { type = "number", min = 0, default = 4, help = "of measuring, about" },
    calibrate = { type = "string", value = "FILE",
@@ -61,11 +63,14 @@ function M.run(argv)
    local o = args.read(M.declared, argv, "profile MODEL")
    if o.links then return print_links(o.devices) end
    local model = models.open(named.flags { model = o.model, init = "random" })
-   local measure = core.engine.devices(o.devices)[1].measures and not o.calibrate
-   local profile = profiles(model, o.devices, {
-      fresh = measure, whole = measure, batch = o.batch, source = o.max_source,
-      target = o.max_target, dropout = o.dropout or 0.1, optimizer = o.optimizer,
-      seconds = o.seconds, recompute = o.recompute_too,
+   local device = core.engine.devices(o.devices)[1]
+   local measure = device.measures and not o.calibrate
+   local graph = model.family.training(model.config, { batch = o.batch, source = o.max_source,
+      target = o.max_target, dropout = o.dropout or 0.1 })
+   precision.apply(o.precision, graph, device)
+   local profile = profiles(graph, o.devices, {
+      fresh = measure, whole = measure and device.in_host, dtype = o.precision,
+      optimizer = o.optimizer, seconds = o.seconds, recompute = o.recompute_too,
       calibrate = o.calibrate and profiles.load(o.calibrate):calibration(),
    })
    print(profile)

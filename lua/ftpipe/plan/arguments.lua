@@ -54,10 +54,10 @@ local function count_steps(args, data)
    return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
 end
 
---- Costs come from a profile taken here where one can be.
+--- Costs come from a profile taken here where that takes no card's time, unless it is asked for.
 local function profile_rule(args)
    if args.profile then return args.profile end
-   return core.engine.devices(args.devices)[1].measures and "measured" or "modelled"
+   return core.engine.devices(args.devices)[1].in_host and "measured" or "modelled"
 end
 
 --- Where the stages come from. What an asynchronous run computes depends on them, and a profile

@@ -39,6 +39,17 @@ local function hardware()
    return ("%s, %s"):format(name or "CPU", counted(core.sys.cores(), "core"))
 end
 
+--- A card: its rates say which kind it is.
+local function card_words(device)
+   return ("card of %.0f GFLOP/s in f32, %.0f in bf16, memory of %.0f GB/s"):format(
+      device.flops_per_s / 1e9, device.bf16_flops_per_s / 1e9, device.bytes_per_s / 1e9)
+end
+
+--- What a profile was taken on.
+local function hardware_of(device)
+   return device.in_host and hardware() or device.measures and card_words(device) or "not here"
+end
+
 local function spec_text(param)
    return ("%s(%s)"):format(param.dtype, table.concat(param.dims, ", "))
 end
@@ -158,7 +169,7 @@ local function head_of(t, device, devices, o)
    local threads = devices[1].threads
    local name = type(device) == "string" and device or device.name or "described"
    return {
-      hardware = devices[1].in_host and hardware() or "not here",
+      hardware = hardware_of(devices[1]),
       device = name, dtype = o.dtype, versions = "ftpipe " .. core.version,
       threads = threads,
       busy = devices[1].in_host and math.max(1,
@@ -188,8 +199,11 @@ local function measure(graph, t, head, o)
       device = head.device, busy = head.busy, optimizer = head.optimizer, hypers = o.hypers or {},
       recompute = o.recompute or false, accumulate = o.accumulate ~= false,
       whole = o.whole or false, seconds = o.seconds or SECONDS,
-      memory_bytes = math.floor(core.sys.memory() * MEMORY_SHARE),
    }
+   local device = core.engine.devices(head.device)[1]
+   if device.in_host then
+      request.memory_bytes = math.floor(core.sys.memory() * MEMORY_SHARE)
+   end
    local raw
    while not raw do
       local ok, result = pcall(core.profile.measure, graph, request)
