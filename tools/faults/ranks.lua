@@ -37,10 +37,11 @@ return {
       "        (void)freed, (void)wanted, (void)err;\n", "c/engine_ranks",
       "a leg ends while slots are on their way" },
    -- what is drawn
-   { "src/engine/serve.c", "    ft_view_draw(&view, &how, (uint64_t)w->said->first_step);\n", "",
+   { "src/engine/serve.c",
+      "    ft_view_draw(&view, &how, (uint64_t)w->said->first_step, ft_cpu_cores());\n", "",
       "spec/several", "what others own is not drawn" },
    { "src/ranks/ranks.c",
-      "    run->mirrors[param].is_new = false;\n    run->ranks->begun = true;\n", "",
+      "    forget_mirror(run, param);\n    run->ranks->begun = true;\n", "",
       "spec/several", "rank 0 takes what others drew for zeros" },
    -- src/ranks/ranks.c: rank 0
    { "src/ranks/ranks.c", "n += seat_is_here(run, s);", "n += 1;", "c/engine_ranks",
