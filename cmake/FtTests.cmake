@@ -43,8 +43,8 @@ ft_test(check/cards ftpipe_emu tools/spec.lua spec/cards_spec.lua)
 ft_test(check/host_updates ftpipe_emu tools/spec.lua spec/harmony_spec.lua
         "--filter=give the bits of those on the device: gpt2")
 ft_test(check/scaling ftpipe_emu tools/spec.lua spec/scaling_spec.lua "--filter=a scaled loss")
-ft_test(check/gpu ftpipe_emu tools/gpu.lua ${CMAKE_BINARY_DIR} optimizers "train emu:2"
-        "step t5-base emu:2")
+ft_test(check/gpu ftpipe_emu tools/gpu.lua ${CMAKE_BINARY_DIR} optimizers "train emu:2" growth
+        "profile gpt2" "step t5-base emu:2")
 ft_test(check/cuda ftpipe_emu tools/spec.lua spec/cuda_spec.lua)
 ft_test(check/clip ftpipe_emu tools/spec.lua spec/versions_spec.lua "--filter=and clips what is left")
 

@@ -110,7 +110,16 @@ end
 
 --- Prepared what others need.
 local function prepared(row, lines, code)
+   row.helps = true
    if code ~= 0 then row.said = table.concat(lines, "\n", math.max(1, #lines - 20)) end
+   return code == 0
+end
+
+--- Says what it found, in full.
+local function described(row, lines, code)
+   row.found = lines
+   if code ~= 0 then row.said = table.concat(lines, "\n") end
+   row.summary = lines[1]
    return code == 0
 end
 
@@ -185,6 +194,15 @@ local function steps()
    }
 end
 
+--- What every operator costs on the card, as a profile of it says.
+local function profiling(model, batch, source, target)
+   local flags = "profile --model %s --devices %s --precision bf16 --batch %d --max-source %d "
+      .. "--max-target %d"
+   return { "profile " .. model, quoted(program) .. " " .. flags:format(emulates and tiny or model,
+      card, emulates and 1 or batch, emulates and 8 or source, emulates and 2 or target), 60,
+      described }
+end
+
 --- Has PyTorch compile what it will be asked for, beside the checks: its cache has it then.
 local function compiling(model, ...)
    local python = os.getenv("FTPIPE_PEER_PYTHON")
@@ -197,7 +215,7 @@ end
 local function sanitizing(tool, name)
    local there = not emulates and run("sh -c 'command -v compute-sanitizer'", 10)[1]
    local command = "compute-sanitizer --tool %s --error-exitcode 9 %s"
-   return there and { tool .. " " .. name, command:format(tool, beside(name)), 75, sanitized,
+   return there and { tool .. " " .. name, command:format(tool, beside(name)), 150, sanitized,
       beside = true } or nil
 end
 
@@ -211,6 +229,7 @@ local function rows()
    add(sanitizing("memcheck", own.rows))
    add(sanitizing("memcheck", own.steps))
    add(sanitizing("racecheck", own.steps))
+   add(sanitizing("racecheck", own.rows))
    add { "rows against f64", beside(own.rows), 60, checked, beside = true }
    add { "optimizers against the CPU", beside(own.steps), 60, checked, beside = true }
    add { "pipelines on the card", ("env FTPIPE_CARDS=%s %s tools/spec.lua "
@@ -222,6 +241,12 @@ local function rows()
    for _, name in ipairs { "golden", "equality", "resume", "replicas", "versions", "harmony",
       "finite", "evaluate" } do
       add(spec(name, 120))
+   end
+   add { "growth over 2,000 steps", ("%s bench/growth.lua %s bf16 %s %d"):format(quoted(program),
+      card, emulates and quoted(tiny) or "t5-small", emulates and 20 or 2000), 60, described }
+   for _, size in ipairs { { "bert-large", 24, 384, 4 }, { "gpt2", 4, 1024, 4 },
+      { "t5-3b", 4, 512, 4 } } do
+      add(profiling(unpack(size)))
    end
    for _, row in ipairs(steps()) do add(row) end
    return list
@@ -296,7 +321,7 @@ local function end_row(row, finish)
       local late = code == 124 or code == 137
       result.seconds = seconds
       result.state = good and "good" or late and "ran past its limit" or "bad"
-      bad = bad + ((good or late and emulates) and 0 or 1)
+      bad = bad + ((good or result.helps or late and emulates) and 0 or 1)
       slow = slow + (late and 1 or 0)
    end
    say(row[1], result)
