@@ -97,6 +97,7 @@ return {
    { "failures", "PROGRAM bench/failures.lua", asked = true, gates = {
       { "failures-bad", most = 0, against = "one error, nothing left open, checkpoints whole" },
    } },
+   { "growth", "PROGRAM bench/growth.lua cpu:1 f32 t5-small 100", asked = true },
    { "card", "PROGRAM bench/card.lua cuda:0 f32 t5-base 8 320 8", asked = true },
    { "equality", "PROGRAM bench/equality.lua", asked = true, gates = {
       { "equality-differ", most = 0, against = "one device" },

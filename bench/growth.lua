@@ -1,5 +1,5 @@
---- Whether a run on a card grows: memory of the process and of the card after a tenth of its steps,
--- and after all of them.
+--- Whether a run grows: memory of the process and of the card after a fifth of its steps, and after
+-- all of them.
 --
 --    ftpipe bench/growth.lua DEVICES PRECISION MODEL [STEPS]
 --
@@ -25,10 +25,11 @@ local function resident()
    return pages * 4096 / 1e6
 end
 
---- Megabytes of the card that are taken, by whomever; 0 of an emulated one.
+--- Megabytes of the card that are taken, by whomever; 0 where devices are of this machine's cores.
 local function taken()
-   if not devices:find("^cuda") then return 0 end
-   local card = ft.cuda.open(("cuda:%d"):format(core.engine.devices(devices)[1].card))
+   local device = core.engine.devices(devices)[1]
+   if device.in_host then return 0 end
+   local card = ft.cuda.open(("cuda:%d"):format(device.card))
    local memory = card:usage()
    card:close()
    return (memory.total_bytes - memory.free_bytes) / 1e6
