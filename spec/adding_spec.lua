@@ -58,7 +58,8 @@ describe("CONTRIBUTING.md on adding", function()
             .. "sizeof *samples,\n};\n"))
       insert(copy, "src/ops/internal.h", "extern const ft_op ft_op_argmax,", " ft_op_argmin,", true)
       insert(copy, "src/ops/table.c", "    &ft_op_argmax,\n", "    &ft_op_argmin,\n", true)
-      insert(copy, "src/cuda/kernels.h", "    X(argmax, 128) ", "\\\n    X(argmin, 128) ", true)
+      insert(copy, "src/cuda/kernels.h", "    X(rows, argmax, 128) ",
+         "\\\n    X(rows, argmin, 128) ", true)
       insert(copy, "src/cuda/args.h", "} ft_argmax_args;\n",
          "typedef ft_argmax_args ft_argmin_args;\n", true)
       insert(copy, "kernels/rows.cu", "FT_KERNEL(argmax)",
