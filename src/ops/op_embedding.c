@@ -200,10 +200,11 @@ static const ft_sample grad_samples[] = {
      .attrs = {-1, 50},
      .tolerance = 1e-6,
      .id_limit = 50},
-    {.in = {{FT_F32, {2, {1100, 3}}}, {FT_I32, {1, {1100}}}}, /* one id, in many pieces */
-     .attrs = {-1, 1},
+    {.in = {{FT_F32, {2, {2300, 3}}},
+            {FT_I32, {1, {2300}}}}, /* in more pieces than a block lists */
+     .attrs = {-1, 2},
      .tolerance = 1e-5,
-     .id_limit = 1},
+     .id_limit = 2},
     {.in = {{FT_F32, {2, {200, 12}}}, {FT_I32, {1, {200}}}}, /* ids that come often */
      .attrs = {0, 3},
      .tolerance = 1e-6,
