@@ -58,6 +58,16 @@ describe("a profile of a card", function()
       end)
    end)
 
+   it("is refused where devices have no such numbers", function()
+      local flags = " profile t5-small --max-source 8 --devices "
+      for _, case in ipairs { "cpu:1 --precision f16", "cpu:1 --precision tf32",
+         "sim:1x2080ti --precision bf16" } do
+         local _, err, exit = process.shell("'" .. core.sys.executable() .. "'" .. flags .. case)
+         assert.equal(2, exit, case)
+         assert.matches("^ftpipe: %-%-precision %w+: .*of %w+", err)
+      end
+   end)
+
    it("says what takes more than there is", function()
       files.in_directory(function(dir)
          model(dir)

@@ -63,7 +63,9 @@ function M.run(argv)
    local o = args.read(M.declared, argv, "profile MODEL")
    if o.links then return print_links(o.devices) end
    local model = models.open(named.flags { model = o.model, init = "random" })
-   local device = core.engine.devices(o.devices)[1]
+   local devices = core.engine.devices(o.devices)
+   local device = devices[1]
+   precision.check_rates(o, devices)
    local measure = device.measures and not o.calibrate
    local graph = model.family.training(model.config, { batch = o.batch, source = o.max_source,
       target = o.max_target, dropout = o.dropout or 0.1 })

@@ -46,9 +46,8 @@ function M.scales(name) return find(name).scales or false end
 --- Refuses a precision that devices do not have.
 -- @tparam table o options: precision
 -- @tparam {table,...} devices
-function M.check(o, devices)
+function M.check_rates(o, devices)
    local row = find(o.precision)
-   if row.scales and devices[1].executes then check_scaled(o, row, devices) end
    for _, device in ipairs(devices) do
       local lacks = row.rate and device[row.rate] == 0
       if lacks and device.executes then
@@ -60,6 +59,15 @@ function M.check(o, devices)
             M.cards(row.rate), row.name)
       end
    end
+end
+
+--- As that, and where it cannot be trained in.
+-- @tparam table o options: precision, and those of a plan
+-- @tparam {table,...} devices
+function M.check(o, devices)
+   local row = find(o.precision)
+   if row.scales and devices[1].executes then check_scaled(o, row, devices) end
+   M.check_rates(o, devices)
 end
 
 --- The cards that have a rate, "3090, a100".
