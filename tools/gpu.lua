@@ -313,7 +313,8 @@ end
 
 --- Waits for a row that was begun, and notes what came of it.
 local function end_row(row, finish)
-   local result = { name = row[1], command = row[2], state = "not run: no time was left" }
+   local command = row[2]:gsub(here:gsub("%p", "%%%0") .. "/", "") -- wherever it was unpacked
+   local result = { name = row[1], command = command, state = "not run: no time was left" }
    found.rows[#found.rows + 1] = result
    if finish then
       local lines, code, seconds = finish()
