@@ -31,14 +31,9 @@ local graph, flops = plan.graphs[1], 0
 for n = 1, graph:counts().nodes do flops = flops + graph:node(n).flops end
 flops = flops * plan.options.micro_batches
 
--- The peer begins while this run does, where there is room for its weights beside it: 4 bytes each.
+-- The peer begins while this run does, where there is room for its weights beside it.
 local device, taken = core.engine.devices(devices)[1], 0
-for d = 1, n_devices do taken = taken + plan:memory_bytes()[d] end
-for _, param in ipairs(graph:params()) do
-   local bytes = 4
-   for _, dim in ipairs(param.dims) do bytes = bytes * dim end
-   taken = taken + bytes
-end
+for _, memory in ipairs(plan.memory) do taken = taken + memory.total + memory.weights end
 local child
 local function begin_peer()
    child = child or peers.python("step_torch.py", name, batch, source, target, "cuda", precision)

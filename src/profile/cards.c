@@ -116,27 +116,6 @@ static ft_status fill(meter *m, void *to, const ft_spec *spec, int64_t limit, ft
 
 /* -- nodes ------------------------------------------------------------------------------------- */
 
-/* Which input of a row has ids, and which axis of an input (0: the first, -1: the last) or which
- * attribute they are below. */
-static const struct {
-    const char *op;
-    int ids, table, axis, attr;
-} id_rows[] = {{"embedding", 0, 1, 0, -1},
-               {"embedding_grad", 1, -1, 0, 1},
-               {"cross_entropy", 1, 0, -1, -1},
-               {"cross_entropy_grad", 2, 1, -1, -1}};
-
-static int64_t limit_of(const ft_node *node, const ft_spec *specs, int input)
-{
-    for (size_t r = 0; r < sizeof id_rows / sizeof *id_rows; r++) {
-        if (strcmp(id_rows[r].op, node->op->name) != 0 || id_rows[r].ids != input) continue;
-        if (id_rows[r].attr >= 0) return (int64_t)node->attrs[id_rows[r].attr];
-        const ft_shape *s = &specs[id_rows[r].table].shape;
-        return s->dims[id_rows[r].axis < 0 ? s->n_dims - 1 : 0];
-    }
-    return 0;
-}
-
 /* What a node reads and gives. */
 typedef struct node_case {
     const ft_node *node;
@@ -202,7 +181,8 @@ static ft_status measure_node(meter *m, const node_case *c, double *ns, double *
         in[i] = (ft_view){.shape = {.n_dims = -1}};
         if (c->in[i].shape.n_dims < 0) continue;
         in[i] = ft_view_of(&c->in[i], take(m, ft_spec_bytes(&c->in[i])));
-        FT_TRY(fill(m, in[i].data, &c->in[i], limit_of(c->node, c->in, i), err));
+        FT_TRY(fill(m, in[i].data, &c->in[i], profile_id_limit(m->options->graph, c->node->in[i]),
+                    err));
     }
     for (int k = 0; k < op->n_out; k++) {
         out[k] = ft_view_of(&c->out[k], take(m, ft_spec_bytes(&c->out[k])));

@@ -112,6 +112,8 @@ typedef struct worker {
     int64_t *step_ns;
 } worker;
 
+/* How many ids there are to pick from; 0 when no row picks by this value. */
+int64_t profile_id_limit(const ft_graph *g, ft_value_id ids);
 /* What values and weights are filled with; freed with ft_free. NULL: no memory. */
 float *worker_noise(void);
 /* The worker's memory, filled; worker_free follows whatever is returned. */

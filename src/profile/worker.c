@@ -32,8 +32,7 @@ static const struct {
     int ids, table, axis;
 } pickers[] = {{"embedding", 0, 1, 0}, {"cross_entropy", 1, 0, -1}};
 
-/* How many ids there are to pick from; 0 when no row picks by this value. */
-static int64_t id_limit(const ft_graph *g, ft_value_id ids)
+int64_t profile_id_limit(const ft_graph *g, ft_value_id ids)
 {
     for (int n = 0; n < ft_graph_n_forward(g); n++) {
         const ft_node *node = ft_graph_node(g, n);
@@ -51,7 +50,7 @@ static int64_t id_limit(const ft_graph *g, ft_value_id ids)
 static void fill_input(const ft_graph *g, ft_value_id v, void *data)
 {
     const ft_spec *spec = &ft_graph_value(g, v)->spec;
-    int64_t n = ft_shape_count(&spec->shape), limit = id_limit(g, v);
+    int64_t n = ft_shape_count(&spec->shape), limit = profile_id_limit(g, v);
     if (spec->dtype == FT_F32)
         for (int64_t i = 0; i < n; i++) ((float *)data)[i] = 0.01f;
     else if (spec->dtype == FT_I32)

@@ -26,13 +26,12 @@ ft_status ft_watch_tensor(const ft_bases *bases, const ft_node *node, const ft_s
                           const void *x, ft_error *err)
 {
     ft_watch *watch = bases->watch;
-    int64_t n = ft_shape_count(&spec->shape);
+    int64_t n = ft_spec_bytes(spec) / ft_dtype_bytes(spec->dtype); /* zeros between rows, too */
     if (!ft_steps_of(bases->stream)) {
         ft_watch_value(watch, node, x, n, bases->team);
         return FT_OK;
     }
     if (watch->node) return FT_OK;
-    n = ft_spec_bytes(spec) / ft_dtype_bytes(spec->dtype); /* zeros between rows, too */
     const ft_looking at = {x, spec->dtype, n, bases->look};
     *bases->look = (ft_look){0, 1, 0};
     FT_TRY(ft_steps_of(bases->stream)->look(bases->stream, &at, 1, err));
