@@ -37,39 +37,139 @@ static bool suits(const ft_numbers *x, int rounding)
     return x->kept == FT_CUDA_F32 || (is_half(rounding) && x->kept == rounding);
 }
 
-/* The library reads operands that are both in 16 bits, or both f32, and a bias like its result. */
-static ft_status by_library(const ft_call *call, const ft_product_args *args, int64_t batch,
-                            bool *done, ft_error *err)
+/* A product as it is asked for, and as the library takes it, which reads operands that are both in
+ * 16 bits, or both f32, and a bias like its result. */
+typedef struct request {
+    ft_product_args asked, rounded;
+    int64_t batch;
+    bool library;
+} request;
+
+static ft_status ask(const ft_call *call, const ft_product_args *args, int64_t batch, request *out,
+                     ft_error *err)
 {
-    ft_product_args rounded = *args;
     char *room = call->work;
     int rounding = args->rounding;
-    *done = false;
+    *out = (request){*args, *args, batch, false};
     if (!ft_cuda_has_library(call->stream) || !suits(&args->a, rounding) ||
         !suits(&args->b, rounding) || !suits(&args->c, rounding))
         return FT_OK;
-    if (is_half(rounding)) {
-        int64_t rows_of_a = args->transpose_a ? args->K : args->M;
-        ft_numbers bias = {(void *)(uintptr_t)args->bias, FT_CUDA_F32};
-        FT_TRY(make_half(call, &rounded.a, rows_of_a * args->pitch_a, rounding, &room, err));
-        FT_TRY(make_half(call, &rounded.b, args->K * args->N, rounding, &room, err));
-        if (bias.at && args->c.kept == rounding)
-            FT_TRY(make_half(call, &bias, args->N, rounding, &room, err));
-        rounded.bias = bias.at;
-    }
-    return ft_cuda_multiply(call->stream, &rounded, batch, done, err);
+    out->library = args->M && args->N && args->K && batch;
+    if (!out->library || !is_half(rounding)) return FT_OK;
+    ft_product_args *rounded = &out->rounded;
+    int64_t rows_of_a = args->transpose_a ? args->K : args->M;
+    ft_numbers bias = {(void *)(uintptr_t)args->bias, FT_CUDA_F32};
+    FT_TRY(make_half(call, &rounded->a, rows_of_a * args->pitch_a, rounding, &room, err));
+    FT_TRY(make_half(call, &rounded->b, args->K * args->N, rounding, &room, err));
+    if (bias.at && args->c.kept == rounding)
+        FT_TRY(make_half(call, &bias, args->N, rounding, &room, err));
+    rounded->bias = bias.at;
+    return FT_OK;
 }
 
 /* `batch` products, one behind the other. */
+static ft_status multiply(const ft_call *call, const request *x, ft_error *err)
+{
+    const ft_product_args *args = &x->asked;
+    bool done = false;
+    if (x->library) FT_TRY(ft_cuda_multiply(call->stream, &x->rounded, x->batch, &done, err));
+    if (done) return FT_OK;
+    const ft_grid grid = {ft_blocks_of(args->N, FT_CUDA_TILE), ft_blocks_of(args->M, FT_CUDA_TILE),
+                          x->batch};
+    return ft_cuda_launch(call->stream, FT_CUDA_product, grid, args, err);
+}
+
+/* -- parts ------------------------------------------------------------------------------------- */
+
+/* cuBLASLt has its fast kernels for rows that are apart by 16 bytes or a multiple, and that have as
+ * many numbers as well. Of rows that are only apart so, as 50,257 logits are, the numbers past the
+ * last 16 bytes are multiplied by themselves. */
+typedef enum { WHOLE, BY_M, BY_N, BY_K } cut;
+
+static int64_t of_16_bytes(const ft_numbers *x)
+{
+    return x->kept == FT_CUDA_F32 ? 4 : 8;
+}
+
+static bool are_aligned(const ft_numbers *rows, int64_t pitch)
+{
+    return (uintptr_t)rows->at % 16 == 0 && pitch % of_16_bytes(rows) == 0;
+}
+
+/* The numbers of M, N or K that are past; 0: there is nothing to cut. Rows of b are never apart. */
+static int64_t rest_of(const request *x, cut *by)
+{
+    const ft_product_args *p = &x->rounded;
+    int64_t width_b = p->transpose_b ? p->K : p->N, rest = 0;
+    *by = WHOLE;
+    if (!x->library || x->batch != 1 || p->rounding == FT_CUDA_F32 ||
+        !are_aligned(&p->a, p->pitch_a) || !are_aligned(&p->b, width_b) ||
+        !are_aligned(&p->c, p->pitch_c))
+        return 0;
+    if ((rest = p->N % of_16_bytes(&p->c)) != 0)
+        *by = BY_N;
+    else if ((rest = (p->transpose_a ? p->M : p->K) % of_16_bytes(&p->a)) != 0)
+        *by = p->transpose_a ? BY_M : BY_K;
+    int64_t all = *by == BY_M ? p->M : *by == BY_N ? p->N : p->K;
+    return rest < all ? rest : 0;
+}
+
+/* `bias` is the product's. */
+static ft_product_args part_of(ft_product_args x, ft_numbers bias, cut by, int64_t from, int64_t n)
+{
+    switch (by) {
+    case BY_M:
+        x.a = ft_cuda_from(x.a, x.transpose_a ? from : from * x.pitch_a);
+        x.c = ft_cuda_from(x.c, from * x.pitch_c);
+        x.M = n;
+        break;
+    case BY_N:
+        x.b = ft_cuda_from(x.b, from * x.K);
+        x.c = ft_cuda_from(x.c, from);
+        if (bias.at) x.bias = ft_cuda_from(bias, from).at;
+        x.N = n;
+        break;
+    case BY_K:
+        x.a = ft_cuda_from(x.a, from);
+        x.b = ft_cuda_from(x.b, from * x.N);
+        x.K = n;
+        break;
+    case WHOLE: break;
+    }
+    return x;
+}
+
+static ft_status multiply_part(const ft_call *call, request x, cut by, int64_t from, int64_t n,
+                               ft_error *err)
+{
+    bool half = is_half(x.rounded.rounding) && x.rounded.c.kept != FT_CUDA_F32;
+    const ft_numbers bias = {(void *)(uintptr_t)x.asked.bias, FT_CUDA_F32};
+    const ft_numbers rounded = {(void *)(uintptr_t)x.rounded.bias,
+                                half ? x.rounded.c.kept : FT_CUDA_F32};
+    x.asked = part_of(x.asked, bias, by, from, n);
+    x.rounded = part_of(x.rounded, rounded, by, from, n);
+    return multiply(call, &x, err);
+}
+
 static ft_status product(const ft_call *call, const ft_product_args *args, int64_t batch,
                          ft_error *err)
 {
-    bool done = false;
-    if (args->M && args->N && args->K && batch) FT_TRY(by_library(call, args, batch, &done, err));
-    if (done) return FT_OK;
-    const ft_grid grid = {ft_blocks_of(args->N, FT_CUDA_TILE), ft_blocks_of(args->M, FT_CUDA_TILE),
-                          batch};
-    return ft_cuda_launch(call->stream, FT_CUDA_product, grid, args, err);
+    request x;
+    cut by;
+    FT_TRY(ask(call, args, batch, &x, err));
+    int64_t rest = rest_of(&x, &by);
+    if (!rest) return multiply(call, &x, err);
+    int64_t all = by == BY_M ? args->M : by == BY_N ? args->N : args->K;
+    if (by != BY_K) {
+        FT_TRY(multiply_part(call, x, by, 0, all - rest, err));
+        return multiply_part(call, x, by, all - rest, rest, err);
+    }
+    request first = x; /* what few numbers come to is rounded once more than the sum */
+    first.asked.bias = first.rounded.bias = NULL;
+    first.asked.relu = first.rounded.relu = 0;
+    FT_TRY(multiply_part(call, first, by, all - rest, rest, err));
+    x.asked.add = x.rounded.add = 1;
+    return multiply_part(call, x, by, 0, all - rest, err);
 }
 
 /* Attributes (ops/op_linear.c). */

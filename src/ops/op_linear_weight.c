@@ -113,6 +113,7 @@ static const ft_sample weight_samples[] = {
     {.in = {FT_F32_OF(2, 48, 24), FT_F32_OF(2, 48, 40)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 70, 600), FT_F32_OF(2, 70, 64)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 0, 3), FT_F32_OF(2, 0, 2)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
+    {.in = {FT_F32_OF(2, 70, 43), FT_F32_OF(2, 70, 8)}, .attrs = {1}, .tolerance = FT_BF16_GAP},
     {.in = {FT_F32_OF(2, 70, 33), FT_F32_OF(2, 70, 7)}, .attrs = {0, 1}, .tolerance = FT_TF32_GAP},
     {.in = {FT_F32_OF(2, 70, 33), FT_F32_OF(2, 70, 7)},
      .attrs = {0, 0, 1},
