@@ -431,3 +431,31 @@ FT_KERNEL(attention_table)
     float *at = a.dtable + r * a.H + h;
     *at = a.add ? *at + (float)sum : (float)sum;
 }
+
+/* -- dropout ----------------------------------------------------------------------------------- */
+
+/* Of the 8 elements of a drawn block, a bit each. */
+FT_INLINE uint32_t kept_of_8(const ft_cuda_draw &draw, uint64_t block, uint32_t sample)
+{
+    uint32_t drawn[4], least = draw.threshold << 16, kept = 0;
+    ft_philox(draw.key, block, sample, drawn);
+FT_UNROLL
+    for (int e = 0; e < 8; e++)
+        kept |= (e % 2 ? drawn[e / 2] : drawn[e / 2] << 16) >= least ? 1u << e : 0u;
+    return kept;
+}
+
+FT_KERNEL(attention_dropout)
+{
+    int64_t words = (a.Tk + 31) / 32, at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= a.B * a.H * words * a.Tq) return;
+    int64_t i = at % a.Tq, key = at / a.Tq % words * 32, head = at / a.Tq / words;
+    if (a.causal && key > i + (a.position ? a.position[0] : 0)) return;
+    uint64_t first = (uint64_t)((head % a.H * a.Tq + i) * a.Tk + key);
+    uint32_t sample = a.draw.sample + (uint32_t)(head / a.H), kept = 0;
+    int past = (int)(first % 8);
+FT_UNROLL
+    for (int e = 0; e < 4; e++) kept |= kept_of_8(a.draw, first / 8 + e, sample) << 8 * e;
+    if (past) kept = kept >> past | kept_of_8(a.draw, first / 8 + 4, sample) << (32 - past);
+    a.kept[at] = kept;
+}

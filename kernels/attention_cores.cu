@@ -1,12 +1,11 @@
 /* kernels/attention_cores.cu - attention on tensor cores: operands of products are rounded to 16
  * bits or tf32, sums and the softmax are f32.
  *
- * A block has BLOCK queries of a head, STRIP for each warp, whose sums stay in registers. KEYS keys
- * at a time come through shared memory, then their values; what comes next is on its way while
- * products are made. Sources: Dao, arXiv:2307.08691; Milakov, Gimelshein, arXiv:1805.02867. */
+ * A block has BLOCK queries of a head, STRIP for each warp, whose sums stay in registers. TILE keys
+ * and their values at a time come through shared memory, into one of two places: what comes next is
+ * on its way while products are made of what is there. Sources: Dao, arXiv:2307.08691; Milakov,
+ * Gimelshein, arXiv:1805.02867. */
 #include "scores.h"
-
-enum { KEYS = 32 };
 
 /* The softmax of this lane's two rows so far: the largest score, and this lane's share of the sum
  * of exponentials. */
@@ -50,39 +49,30 @@ FT_UNROLL
     }
 }
 
-/* The scores of a tile of keys, and what they do to the softmax and to y so far. */
-template <int D>
-FT_INLINE void pass_scores(const ft_attention_args &a, const head &x, const meeting &m,
-                           const part &at, sums<KEYS / 8> &s, softmax *of, sums<D / 8> &y)
+/* Scores of keys from number `from` of the meeting on, and what they do to the softmax and to y so
+ * far. */
+template <int N, int D>
+FT_INLINE void pass_scores(const meeting &m, const part &at, int from, const uint32_t kept[2],
+                           sums<N> &s, softmax *of, sums<D> &y)
 {
+    const float *bars = m.bars + from + own_number();
     float less[2];
-    bool plain = is_plain(m, KEYS - 1 - at.strip);
 FT_UNROLL
-    for (int n = 0; n < KEYS / 8; n++)
+    for (int n = 0; n < N; n++)
 FT_UNROLL
-        for (int e = 0; e < 4; e++)
-            s.x[n][e] = m.slope * s.x[n][e] + m.bars[8 * n + own_number() + e % 2];
-    if (!plain) {
-FT_UNROLL
-        for (int n = 0; n < KEYS / 8; n++)
-FT_UNROLL
-            for (int e = 0; e < 4; e++) {
-                int i = at.strip + own_row() + e / 2 * 8, j = 8 * n + own_number() + e % 2;
-                s.x[n][e] = seen_score(m, s.x[n][e], i, j);
-            }
-    }
+        for (int e = 0; e < 4; e++) s.x[n][e] = m.slope * s.x[n][e] + bars[8 * n + e % 2];
+    see<1>(m, s, from + own_number() - at.strip - own_row(), from + 8 * N - 1 - at.strip);
     take_scores(of, s, less);
+    if (ft_ballot(less[0] != 1.0f || less[1] != 1.0f)) {
 FT_UNROLL
-    for (int n = 0; n < D / 8; n++)
+        for (int n = 0; n < D; n++)
 FT_UNROLL
-        for (int e = 0; e < 4; e++) y.x[n][e] *= less[e / 2];
-    if (!a.draw.threshold) return;
-FT_UNROLL
-    for (int n = 0; n < KEYS / 8; n += 2) {
-        kept_scores kept = kept_by_query(a, x, at.own, m.key + 8 * n);
-FT_UNROLL
-        for (int e = 0; e < 8; e++) s.x[n + e / 4][e % 4] *= factor_of(a, kept, e);
+            for (int e = 0; e < 4; e++) y.x[n][e] *= less[e / 2];
     }
+FT_UNROLL
+    for (int n = 0; n < N; n++)
+FT_UNROLL
+        for (int e = 0; e < 4; e++) s.x[n][e] = if_kept(kept[e / 2], 8 * n + e % 2, s.x[n][e]);
 }
 
 FT_INLINE void put_lse(const ft_attention_args &a, const part &at, const softmax &of,
@@ -99,42 +89,49 @@ FT_INLINE void put_lse(const ft_attention_args &a, const part &at, const softmax
 template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a)
 {
     typedef typename kind::number number;
-    FT_SHARED(number, keys, KEYS *D);
-    FT_SHARED(number, values, KEYS *D);
-    FT_SHARED(float, line, BLOCK + KEYS);
-    FT_SHARED(float, bars, KEYS);
+    const int TILE = at_once<kind, D>::ROWS, KEYS = TILE < 32 ? TILE : 32;
+    const int PLACES = kind::AS_READ ? 2 : 1;
+    FT_SHARED(number, keys, PLACES *TILE *D);
+    FT_SHARED(number, values, PLACES *TILE *D);
+    FT_SHARED(float, line, PLACES *(BLOCK + TILE));
+    FT_SHARED(float, bars, PLACES *TILE);
     const part at = part_of<BLOCK, D>(a.Tq, a.causal ? LATER_HAVE_MORE : ALIKE);
     head x = head_of(a, at.number);
-    meeting m = meeting_of(a, x, line, bars);
-    auto k = pass<kind, D>(keys_of(a, x), 0), v = pass<kind, D>(values_of(a, x), 0);
+    meeting m = meeting_of(a, bars);
+    passing_tiles<kind, TILE, D, PLACES> passing = {{}, {}, {keys, values}, 0};
     int end = (int)end_of_keys(a, x, at.first, BLOCK), own_end = end_of_own(a, x, at);
     own_rows<kind, D> q;
-    moving_rows<kind, KEYS, D> moving;
     sums<D / 8> y = {{{0}}};
     softmax of = {{-INFINITY, -INFINITY}, {0, 0}};
+    begin(passing, keys_of(a, x), values_of(a, x), 0);
+    foresee(&m, a, x, at.first, BLOCK, 0, TILE);
+    fetch(passing);
     take(q, queries_of(a, x), at.own);
-    foresee(&m, a, x, at.first, BLOCK, 0, KEYS);
-    fetch(moving, &k);
-    for (int j0 = 0; j0 < end; j0 += KEYS) {
-        sums<KEYS / 8> s = {{{0}}};
-        settle(moving, keys);
-        meet(&m, a, x, at.first, BLOCK, j0, KEYS);
-        FT_BLOCK_BARRIER();
-        fetch(moving, &v);
-        foresee(&m, a, x, at.first, BLOCK, j0 + KEYS, KEYS);
-        if (j0 < own_end) {
-            multiply_rows<D>(s, q, keys);
-            pass_scores<D>(a, x, m, at, s, &of, y);
+    for (int j0 = 0; j0 < end; j0 += TILE) {
+        settle(passing);
+        m.line = line + passing.place * (BLOCK + TILE);
+        m.bars = bars + passing.place * TILE;
+        meet(&m, a, x, at.first, BLOCK, j0, TILE);
+        FT_BLOCK_BARRIER(); /* nobody reads the other place any more */
+        if (j0 + TILE < end) {
+            fetch(passing);
+            foresee(&m, a, x, at.first, BLOCK, j0 + TILE, TILE);
         }
-        settle(moving, values);
-        FT_BLOCK_BARRIER();
-        fetch(moving, &k);
-        if (j0 < own_end) add_rows<kind, D>(y, s, values);
+FT_ROLLED
+        for (int j = 0; j < TILE && j0 + j < own_end; j += KEYS) {
+            sums<KEYS / 8> s = {{{0}}};
+            uint32_t kept[2];
+            look_up(kept, a, at, j0 + j);
+            multiply_rows<D>(s, q, tile_of(passing, 0, passing.place) + j * D);
+            pass_scores(m, at, j, kept, s, &of, y);
+            add_rows<kind, D>(y, s, tile_of(passing, 1, passing.place) + j * D);
+        }
+        if (PLACES == 1) FT_BLOCK_BARRIER();
     }
     float totals[2], factors[2];
     for (int half = 0; half < 2; half++) {
         totals[half] = sum_of_four(of.total[half]);
-        factors[half] = totals[half] != 0 ? 1.0f / totals[half] : 0.0f;
+        factors[half] = totals[half] != 0 ? a.draw.scale / totals[half] : 0.0f;
     }
     put_rows<kind>(outputs_of(a, x, a.y), at.own, y, factors);
     put_lse(a, at, of, totals);
@@ -142,33 +139,33 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
 
 FT_ROOMY_KERNEL(attention_bf16_64)
 {
-    attend<rounded<ft_bf16>, 64>(a);
+    attend<rounded_bf16, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_bf16_128)
 {
-    attend<rounded<ft_bf16>, 128>(a);
+    attend<rounded_bf16, 128>(a);
 }
 FT_ROOMY_KERNEL(attention_f16_64)
 {
-    attend<rounded<ft_f16>, 64>(a);
+    attend<rounded_f16, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_tf32_64)
 {
-    attend<rounded<ft_tf32>, 64>(a);
+    attend<rounded_tf32, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_tf32_128)
 {
-    attend<rounded<ft_tf32>, 128>(a);
+    attend<rounded_tf32, 128>(a);
 }
 FT_PAIRED_KERNEL(attention_kept_bf16_64)
 {
-    attend<kept<ft_bf16>, 64>(a);
+    attend<kept_bf16, 64>(a);
 }
 FT_ROOMY_KERNEL(attention_kept_bf16_128)
 {
-    attend<kept<ft_bf16>, 128>(a);
+    attend<kept_bf16, 128>(a);
 }
 FT_PAIRED_KERNEL(attention_kept_f16_64)
 {
-    attend<kept<ft_f16>, 64>(a);
+    attend<kept_f16, 64>(a);
 }

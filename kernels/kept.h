@@ -11,6 +11,7 @@ template <typename kind> struct alignas(2 * sizeof(typename kind::two)) two_pair
 
 /* Numbers that are f32 in memory: `four` of them are rounded when they are needed. */
 template <typename kind> struct rounded : kind {
+    enum { AS_READ = 0 };
     typedef typename kind::two two;
     typedef float memory;
     typedef ft_four four;
@@ -32,6 +33,7 @@ template <typename kind> struct rounded : kind {
 
 /* Numbers that are in memory as products read them, in 16 bits. */
 template <typename kind> struct kept : kind {
+    enum { AS_READ = 1 };
     typedef uint16_t memory;
     typedef two_pairs<kind> four;
     FT_INLINE two_pairs<kind> pairs(const two_pairs<kind> &x)
@@ -47,5 +49,11 @@ template <typename kind> struct kept : kind {
         *(uint32_t *)to = kind::pair(x, y);
     }
 };
+
+typedef rounded<ft_bf16> rounded_bf16;
+typedef rounded<ft_f16> rounded_f16;
+typedef rounded<ft_tf32> rounded_tf32;
+typedef kept<ft_bf16> kept_bf16;
+typedef kept<ft_f16> kept_f16;
 
 #endif

@@ -21,6 +21,7 @@
 #define FT_BLOCK_BARRIER() __syncthreads()
 #define FT_WARP_BARRIER() __syncwarp()
 #define FT_UNROLL _Pragma("unroll")
+#define FT_ROLLED _Pragma("unroll 1")
 
 enum {
 #define FT_BOUND(file, name, threads) ft_threads_of_##name = threads,
@@ -35,8 +36,15 @@ enum {
     extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, 1)                          \
         ft_##name(const __grid_constant__ ft_##name##_args a)
 
+/* Before compute capability 8.0 rows pass through registers, and for 10.0 the compiler takes more
+ * of them: there it is one. */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ >= 1000)
+#define FT_PAIR 1
+#else
+#define FT_PAIR 2
+#endif
 #define FT_PAIRED_KERNEL(name)                                                                     \
-    extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, 2)                          \
+    extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, FT_PAIR)                    \
         ft_##name(const __grid_constant__ ft_##name##_args a)
 
 FT_INLINE float ft_from_lane(float x, int lane)
@@ -67,6 +75,26 @@ FT_INLINE float ft_xor_lane(float x, int mask)
 FT_INLINE uint32_t ft_xor_lane(uint32_t x, int mask)
 {
     return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+/* 8 bytes, or zeros, come to shared memory past the registers, until this thread has waited: no
+ * thread looks there before a barrier behind that. Before compute capability 8.0 at once. */
+FT_INLINE void ft_copy_eight(void *to, const void *from, bool there)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? 8 : 0)
+                 : "memory");
+#else
+    *(uint2 *)to = there ? *(const uint2 *)from : make_uint2(0, 0);
+#endif
+}
+FT_INLINE void ft_copies_done()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
 }
 
 #else

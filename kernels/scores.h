@@ -7,7 +7,7 @@
 
 /* Which part of the problem a block and a warp have. */
 struct part {
-    int64_t number; /* head of a sample */
+    int number;     /* head of a sample */
     int first, own; /* the block's first row, the warp's */
     int strip;      /* the latter, counted from the former */
     int d;          /* the warp's first number of rows */
@@ -27,8 +27,10 @@ template <int ROWS, int PART> FT_INLINE part part_of(int64_t n, amounts work)
         block = blockIdx.x % blocks;
         number = blockIdx.x / blocks;
     }
-    int first = (int)block * ROWS, strip = ft_warp() * STRIP % ROWS;
-    part p = {number, first, first + strip, strip, ft_warp() * STRIP / ROWS * PART};
+    int first = (int)block * ROWS, row = ft_warp() * STRIP;
+    bool whole = ROWS == BLOCK; /* rows are of one warp */
+    int strip = whole ? row : row % ROWS, d = whole ? 0 : row / ROWS * PART;
+    part p = {(int)number, first, first + strip, strip, d};
     return p;
 }
 
@@ -52,19 +54,21 @@ FT_INLINE int end_of_own(const ft_attention_args &a, const head &x, const part &
 /* Some queries and some keys that meet, and what their scores need. Both are counted from the first
  * of them. */
 struct meeting {
-    float *line;    /* shared: by key - query, from the least on; NULL: nothing is added */
+    float *line;    /* shared: by key - query, from the least on */
     float *bars;    /* shared, of a key: 0, or minus infinity where nobody sees it */
     float slope;    /* what a product is multiplied by */
+    float scale;    /* what a probability is that dropout keeps */
     int query, key; /* the first ones */
     int queries;
+    bool biased; /* the line is added */
     int ahead; /* by how much a key's number may exceed a query's that sees it */
     float bias, bar;   /* of the next meeting: what this thread has of the line and the bars */
     float own_bars[2]; /* where a warp has keys: of this lane's two */
 };
 
-FT_INLINE meeting meeting_of(const ft_attention_args &a, const head &x, float *line, float *bars)
+FT_INLINE meeting meeting_of(const ft_attention_args &a, float *bars)
 {
-    meeting m = {x.line ? line : (float *)0, bars, a.scale * LOG2_E, 0, 0, 0, 0, 0, 0, {0}};
+    meeting m = {NULL, bars, a.scale * LOG2_E, a.draw.scale, 0, 0, 0, a.line != NULL, 0, 0, 0, {0}};
     return m;
 }
 
@@ -79,11 +83,11 @@ FT_INLINE void foresee(meeting *m, const ft_attention_args &a, const head &x, in
 {
     int e = (int)threadIdx.x, distance = key - query + e - (queries - 1);
     bool there = e < queries + keys - 1 && distance > -a.Tq && distance < a.Tk;
-    m->bias = m->line && there ? LOG2_E * x.line[distance] : 0.0f;
+    m->bias = x.line && there ? LOG2_E * x.line[distance] : 0.0f;
     m->bar = m->bars && e < keys ? bar_of(a, x, key + e) : 0.0f;
 }
 
-/* Puts it where every thread of the block sees it, after a barrier. */
+/* Puts it where every thread of the block sees it, after a barrier; at bars NULL: not those. */
 FT_INLINE void meet(meeting *m, const ft_attention_args &a, const head &x, int query, int queries,
                     int key, int keys)
 {
@@ -93,79 +97,51 @@ FT_INLINE void meet(meeting *m, const ft_attention_args &a, const head &x, int q
     m->queries = queries;
     m->ahead = a.causal ? query + (int)x.offset - key : 1 << 30;
     if (m->bars && e < keys) m->bars[e] = m->bar;
-    if (m->line && e < queries + keys - 1) m->line[e] = m->bias;
+    if (m->biased && e < queries + keys - 1) m->line[e] = m->bias;
 }
 
-/* Of query i and key j, from what their product and the bar came to: with the bias, and without the
- * keys that it does not see. */
-FT_INLINE float seen_score(const meeting &m, float s, int i, int j)
+/* Adds the bias to scores of the warp's 16 rows, and takes away keys that a query does not see.
+ * `distance`: key - query of this lane's first score, both counted from those of the meeting;
+ * `most`: the largest of the warp. SIGN: 1 where queries are rows, -1 where keys are. */
+template <int SIGN, int N>
+FT_INLINE void see(const meeting &m, sums<N> &s, int distance, int most)
 {
-    if (m.line) s += m.line[j - i + m.queries - 1];
-    return j - i > m.ahead ? -INFINITY : s;
-}
-
-/* Whether the largest key minus the smallest query of a warp asks for that. */
-FT_INLINE bool is_plain(const meeting &m, int distance)
-{
-    return !m.line && distance <= m.ahead;
-}
-
-/* Of 8 elements from `at` on, a bit each: whether dropout keeps them. */
-FT_INLINE uint32_t kept_of_8(const ft_attention_args &a, const head &x, uint64_t block)
-{
-    uint32_t drawn[4], kept = 0;
-    ft_philox(a.draw.key, block, a.draw.sample + (uint32_t)x.b, drawn);
+    if (m.biased) {
+        const float *from = m.line + distance + m.queries - 1;
 FT_UNROLL
-    for (int e = 0; e < 8; e++) kept |= (uint32_t)ft_kept(drawn, e, a.draw.threshold) << e;
-    return kept;
-}
-
-/* Of 16 queries and 16 keys: lanes 2 q and 2 q + 1 get the bits of query q, one for each key. */
-FT_INLINE uint32_t draw_square(const ft_attention_args &a, const head &x, int i0, int j0)
-{
-    int side = ft_lane() % 2 * 8;
-    uint64_t at = (uint64_t)((x.h * a.Tq + i0 + ft_lane() / 2) * a.Tk + j0 + side);
-    int past = (int)(at % 8);
-    uint32_t kept = kept_of_8(a, x, at / 8);
-    if (past) kept = (kept | kept_of_8(a, x, at / 8 + 1) << 8) >> past & 0xff;
-    kept <<= side;
-    return kept | ft_xor_lane(kept, 1);
-}
-
-/* Of 8 scores: the first four elements of two fragments side by side. A bit each: whether dropout
- * keeps it. */
-typedef uint32_t kept_scores;
-
-FT_INLINE float factor_of(const ft_attention_args &a, kept_scores kept, int e)
-{
-    return kept >> e & 1 ? a.draw.scale : 0.0f;
-}
-
-/* Of 16 queries, which are rows, and 16 keys. */
-FT_INLINE kept_scores kept_by_query(const ft_attention_args &a, const head &x, int i0, int j0)
-{
-    if (!a.draw.threshold) return 0xff;
-    uint32_t drawn = draw_square(a, x, i0, j0), kept = 0;
+        for (int n = 0; n < N; n++)
 FT_UNROLL
+            for (int e = 0; e < 4; e++) s.x[n][e] += from[SIGN * (8 * n + e % 2 - e / 2 * 8)];
+    }
+    if (most <= m.ahead) return;
+FT_UNROLL
+    for (int n = 0; n < N; n++)
+FT_UNROLL
+        for (int e = 0; e < 4; e++)
+            if (distance + SIGN * (8 * n + e % 2 - e / 2 * 8) > m.ahead) s.x[n][e] = -INFINITY;
+}
+
+/* Of 32 keys, from a multiple of 32 on, a bit each: whether dropout keeps them for a query. */
+FT_INLINE uint32_t kept_keys(const ft_attention_args &a, int64_t number, int query, int key)
+{
+    if (!a.kept || query >= a.Tq || key >= a.Tk) return ~0u;
+    const uint32_t *of_head = a.kept + number * ((a.Tk + 31) / 32) * a.Tq;
+    return of_head[key / 32 * (int)a.Tq + query];
+}
+
+/* The same for this lane's two queries of the warp: of the keys from `key` on as many as are left
+ * of 32. Bit 0: of this lane's first. */
+FT_INLINE void look_up(uint32_t kept[2], const ft_attention_args &a, const part &at, int key)
+{
     for (int half = 0; half < 2; half++) {
-        uint32_t row = ft_from_lane(drawn, 2 * own_row() + 16 * half) >> own_number();
-        kept |= ((row & 3) | (row >> 8 & 3) << 4) << 2 * half;
+        int query = at.own + own_row() + 8 * half;
+        kept[half] = kept_keys(a, at.number, query, key) >> (key % 32 + own_number());
     }
-    return kept;
 }
 
-/* Of 16 keys, which are rows, and 16 queries. */
-FT_INLINE kept_scores kept_by_key(const ft_attention_args &a, const head &x, int i0, int j0)
+FT_INLINE float if_kept(uint32_t kept, int key, float x)
 {
-    if (!a.draw.threshold) return 0xff;
-    uint32_t drawn = draw_square(a, x, i0, j0), kept = 0;
-FT_UNROLL
-    for (int e = 0; e < 4; e++) {
-        int query = e / 2 * 8 + own_number() + e % 2;
-        uint32_t row = ft_from_lane(drawn, 2 * query) >> own_row();
-        kept |= ((row & 1) | (row >> 8 & 1) << 2) << (e / 2 * 4 + e % 2);
-    }
-    return kept;
+    return kept >> key & 1 ? x : 0.0f;
 }
 
 #endif

@@ -8,15 +8,7 @@
 #ifndef FT_TILES_H
 #define FT_TILES_H
 
-#include "attention.h"
-#include "kept.h"
-
-enum {
-    STRIP = FT_CUDA_TOGETHER, /* rows of a fragment */
-    BLOCK = FT_CUDA_WIDE,
-    WARPS = BLOCK / STRIP,
-    THREADS = WARPS * FT_WARP
-};
+#include "passing.h"
 
 /* A row of a fragment is of this lane and the three beside it, and so is the row 8 further on. */
 FT_INLINE int own_row()
@@ -27,67 +19,6 @@ FT_INLINE int own_row()
 FT_INLINE int own_number()
 {
     return ft_lane() % 4 * 2;
-}
-
-/* -- rows in shared memory --------------------------------------------------------------------- */
-
-/* Where number d of a row lies. A row's pieces of 8 numbers change places with its number: of one
- * place eight rows' pieces of 16 bits, or of 32 bits those of rows 0 to 3, 4 to 7, the even and the
- * odd ones, are in different banks. Pieces 8 p to 8 p + 7 stay together. */
-template <int D> FT_INLINE int cell(int row, int d)
-{
-    return row * D + ((d / 8) ^ (row % 8) ^ (row % 8 / 4)) * 8 + d % 8;
-}
-
-template <typename kind> FT_INLINE typename kind::memory *memory_of(const rows &x)
-{
-    return (typename kind::memory *)x.of.at + x.first;
-}
-
-/* Rows that pass by a block: this thread's 4 numbers of the next one that it takes. */
-template <typename kind> struct passing_rows {
-    const typename kind::memory *at;
-    int64_t step;
-    int left; /* 0 where the thread's numbers are behind those of the rows */
-};
-
-template <typename kind, int D> FT_INLINE passing_rows<kind> pass(const rows &from, int first)
-{
-    int row = first + (int)threadIdx.x / (D / 4), d = (int)threadIdx.x % (D / 4) * 4;
-    passing_rows<kind> p = {memory_of<kind>(from) + row * from.step + d, from.step,
-                            d < from.D ? (int)from.n - row : 0};
-    return p;
-}
-
-/* ROWS rows on their way from memory to a tile, between `fetch` and `settle`. A thread has the same
- * 4 numbers of every STEPth row; STEP is a multiple of 8, so they lie alike in `cell`. */
-template <typename kind, int ROWS, int D> struct moving_rows {
-    enum { LANES = D / 4, STEP = THREADS / LANES, PIECES = ROWS / STEP };
-    typename kind::four x[PIECES];
-};
-
-template <typename kind, int ROWS, int D>
-FT_INLINE void fetch(moving_rows<kind, ROWS, D> &m, passing_rows<kind> *from)
-{
-    const typename kind::four zeros = {};
-FT_UNROLL
-    for (int p = 0; p < m.PIECES; p++) {
-        m.x[p] = from->left > 0 ? *(const typename kind::four *)from->at : zeros;
-        from->at += m.STEP * from->step;
-        from->left -= m.STEP;
-    }
-}
-
-template <typename kind, int ROWS, int D>
-FT_INLINE void settle(const moving_rows<kind, ROWS, D> &m, typename kind::number *tile)
-{
-    int row = (int)threadIdx.x / m.LANES, d = (int)threadIdx.x % m.LANES * 4;
-    typename kind::number *to = tile + cell<D>(row, d);
-FT_UNROLL
-    for (int p = 0; p < m.PIECES; p++) {
-        const auto pairs = kind::pairs(m.x[p]);
-        *(decltype(kind::pairs(m.x[p])) *)(to + p * m.STEP * D) = pairs;
-    }
 }
 
 /* -- fragments --------------------------------------------------------------------------------- */

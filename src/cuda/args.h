@@ -230,7 +230,18 @@ typedef struct ft_attention_args {
     float scale;
     int32_t causal;
     ft_cuda_draw draw;
+    const uint32_t *kept; /* on tensor cores: attention_dropout's; NULL: there is no dropout */
 } ft_attention_args;
+
+/* Whether dropout keeps a probability, a bit each: kept (B, H, words of 32 keys, Tq), the first key
+ * in the lowest bit. A thread a word; of causal calls those that some query looks at. */
+typedef struct ft_attention_dropout_args {
+    uint32_t *kept;
+    const int32_t *position;
+    int64_t B, Tq, Tk, H;
+    int32_t causal;
+    ft_cuda_draw draw;
+} ft_attention_dropout_args;
 
 /* The mean under its probabilities of what a query's dp are, dp of a key being dy . v after
  * dropout. It is dy . y as well: delta (B, H, Tq), `lanes` of a warp a query of a head. That is

@@ -6,7 +6,7 @@ enum { MASK = 3, TABLE = 4, POSITION = 5, GRAD_MASK = 6, GRAD_TABLE = 7, MAX_D =
 
 /* Of what a call keeps in its workspace; from its start, in bytes. */
 typedef struct layout {
-    int64_t line, delta, lines, bytes;
+    int64_t line, kept, delta, lines, bytes;
 } layout;
 
 static int64_t room(int64_t floats)
@@ -14,18 +14,31 @@ static int64_t room(int64_t floats)
     return (floats * (int64_t)sizeof(float) + 255) / 256 * 256;
 }
 
+/* On tensor cores one kernel says what dropout keeps, a bit each, for those that multiply. */
+static bool draws_first(const ft_attention *a)
+{
+    return a->threshold && a->rounding != FT_ATTENTION_F32;
+}
+
+static int64_t words_of(const ft_attention *a)
+{
+    return a->B * a->H * a->Tq * ft_blocks_of(a->Tk, 32);
+}
+
 static layout layout_of(const ft_attention *a, bool grad)
 {
     int64_t strips = a->B * a->H * ft_blocks_of(a->Tq, FT_CUDA_TOGETHER);
-    layout at = {.delta = a->R ? room(a->H * (a->Tq + a->Tk - 1)) : 0};
+    int64_t words = draws_first(a) ? words_of(a) : 0;
+    layout at = {.kept = a->R ? room(a->H * (a->Tq + a->Tk - 1)) : 0};
+    at.delta = at.kept + room(words);
     at.lines = at.delta + (grad ? room(2 * a->B * a->H * a->Tq) : 0);
     at.bytes = at.lines + (grad && a->R ? room(strips * (a->Tk + FT_CUDA_TOGETHER - 1)) : 0);
     return at;
 }
 
-static float *in_work(const ft_call *call, int64_t offset)
+static void *in_work(const ft_call *call, int64_t offset)
 {
-    return (float *)(void *)((char *)call->work + offset);
+    return (char *)call->work + offset;
 }
 
 static ft_status check_width(const ft_attention *a, ft_error *err)
@@ -145,6 +158,24 @@ static ft_status make_line(const ft_call *call, const ft_attention *a, const flo
                           ft_each_grid(a->H * (a->Tq + a->Tk - 1)), &args, err);
 }
 
+/* *of learns what dropout keeps, where the way is by tensor cores. */
+static ft_status draw(const ft_call *call, const ft_attention *a, const way *by,
+                      ft_attention_args *of, ft_error *err)
+{
+    if (by->exact || !draws_first(a)) return FT_OK;
+    const ft_attention_dropout_args args = {.kept = in_work(call, layout_of(a, false).kept),
+                                            .position = of->position,
+                                            .B = a->B,
+                                            .Tq = a->Tq,
+                                            .Tk = a->Tk,
+                                            .H = a->H,
+                                            .causal = of->causal,
+                                            .draw = of->draw};
+    of->kept = args.kept;
+    return ft_cuda_launch(call->stream, FT_CUDA_attention_dropout,
+                          (ft_grid){ft_blocks_of(words_of(a), 256), 1, 1}, &args, err);
+}
+
 static ft_attention problem_of(const ft_view *q, const ft_view *k, const ft_view *table,
                                const double *attrs)
 {
@@ -164,6 +195,7 @@ static ft_status attention_launch(const ft_call *call, ft_error *err)
     args.y = ft_cuda_out(call, 0);
     args.lse = ft_out(call, 1);
     const way by = forward_way(call, &a);
+    FT_TRY(draw(call, &a, &by, &args, err));
     return ft_cuda_launch(call->stream, by.forward, over(&a, a.Tq, by.rows), &args, err);
 }
 
@@ -229,13 +261,14 @@ static ft_status attention_grad_launch(const ft_call *call, ft_error *err)
     FT_TRY(make_line(call, &a, ft_in(call, GRAD_TABLE), NULL, err));
     ft_attention_args of = args_of(call, &a, 1, GRAD_MASK);
     of.lse = call->in[5].data;
+    const way by = grad_way(call, &a);
+    FT_TRY(draw(call, &a, &by, &of, err));
     FT_TRY(make_delta(call, &a, &of, in_work(call, at.delta), err));
     const ft_attention_queries_args queries = {.of = of,
                                                .dy = ft_cuda_in(call, 0),
                                                .dq = ft_cuda_out(call, 0),
                                                .delta = in_work(call, at.delta),
                                                .lines = a.R ? in_work(call, at.lines) : NULL};
-    const way by = grad_way(call, &a);
     FT_TRY(ft_cuda_launch(call->stream, by.queries, over(&a, a.Tq, by.grad_rows), &queries, err));
     const ft_attention_keys_args keys = {
         .of = of,

@@ -66,6 +66,13 @@ struct fiber {
     void *shadow; /* as the sanitizer knows it */
 };
 
+/* 8 bytes on their way. */
+struct copy {
+    void *to;
+    uint64_t bytes;
+};
+enum { MAX_COPIES = 32 };
+
 /* One block, on one host thread. Threads whose turn comes are in a queue; one that waits or ends
  * switches to the first of them by itself. */
 struct block {
@@ -81,6 +88,8 @@ struct block {
     double lanes[2][MAX_THREADS];
     unsigned char turn[MAX_THREADS]; /* of the two, that the thread shows a number in next */
     emu_words words[MAX_THREADS];
+    copy copies[MAX_THREADS][MAX_COPIES]; /* that are on their way */
+    int n_copies[MAX_THREADS];
     int running;
     void *caller, *caller_shadow;
     fiber fibers[MAX_THREADS], *idle[MAX_THREADS];
@@ -199,6 +208,7 @@ bool run_block(block *b, uint32_t *seed)
     memset(b->cursor, 0, sizeof *b->cursor * (size_t)b->n);
     memset(b->at_warp, 0, sizeof b->at_warp);
     memset(b->turn, 0, sizeof b->turn);
+    memset(b->n_copies, 0, sizeof b->n_copies);
     b->done = b->at_block = b->first = b->queued = 0;
     queue_up(b, b->order, b->n);
     choose(b);
@@ -284,6 +294,25 @@ double emu_from_lane(double x, int lane)
     b->lanes[turn][self] = x;
     emu_barrier(true);
     return b->lanes[turn][self / WARP * WARP + lane];
+}
+
+void emu_copy_eight(void *to, const void *from)
+{
+    block *b = current;
+    int t = b->running;
+    if (b->n_copies[t] == MAX_COPIES || (uintptr_t)to % 8 || (uintptr_t)from % 8) abort();
+    copy *c = &b->copies[t][b->n_copies[t]++];
+    *c = {to, 0};
+    if (from) memcpy(&c->bytes, from, sizeof c->bytes);
+    memset(to, 0xff, sizeof c->bytes);
+}
+
+void emu_copies_done()
+{
+    block *b = current;
+    int t = b->running;
+    for (int i = 0; i < b->n_copies[t]; i++) memcpy(b->copies[t][i].to, &b->copies[t][i].bytes, 8);
+    b->n_copies[t] = 0;
 }
 
 const emu_words *emu_show(const uint32_t *mine, int n)

@@ -16,6 +16,7 @@
 #define FT_BLOCK_BARRIER()           emu_barrier(false)
 #define FT_WARP_BARRIER()            emu_barrier(true)
 #define FT_UNROLL
+#define FT_ROLLED
 
 struct emu_index {
     unsigned x, y, z;
@@ -67,6 +68,19 @@ FT_INLINE float ft_xor_lane(float x, int mask)
 FT_INLINE uint32_t ft_xor_lane(uint32_t x, int mask)
 {
     return (uint32_t)emu_from_lane(x, (int)(threadIdx.x % 32) ^ mask);
+}
+
+/* 8 bytes that come to shared memory until the thread waits for them; zeros, from nowhere. Until
+ * then there is NaN. */
+void emu_copy_eight(void *to, const void *from);
+void emu_copies_done();
+FT_INLINE void ft_copy_eight(void *to, const void *from, bool there)
+{
+    emu_copy_eight(to, there ? from : NULL);
+}
+FT_INLINE void ft_copies_done()
+{
+    emu_copies_done();
 }
 
 /* The kernel as the emulated runtime calls it, once for each thread. */
