@@ -1,5 +1,5 @@
 /* kernels/optimizers.cu - what a step does to the parameters (optim/ has the formulas). */
-#include "kernel.h"
+#include "numbers.h"
 
 #define FT_ELEMENT FT_INLINE
 #include "optim/element.h"
@@ -9,24 +9,33 @@ FT_KERNEL(adamw)
 {
     unsigned block;
     const ft_adamw_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
-    int64_t i = (int64_t)block * FT_CUDA_EACH + 4 * threadIdx.x, end = ft_least(i + 4, x.n);
-    if (end == i + 4 && ft_aligned(x.p) && ft_aligned(x.m) && ft_aligned(x.v) && ft_aligned(x.g)) {
-        ft_four g = ft_get(x.g + i), p = ft_get(x.p + i), m = ft_get(x.m + i), v = ft_get(x.v + i);
-        FT_UNROLL
-        for (int k = 0; k < 4; k++) ft_adamw_element(&x.step, g.x[k], &p.x[k], &m.x[k], &v.x[k]);
-        ft_put(x.p + i, p);
-        ft_put(x.m + i, m);
-        ft_put(x.v + i, v);
-        return;
-    }
-    for (; i < end; i++) ft_adamw_element(&x.step, x.g[i], &x.p[i], &x.m[i], &x.v[i]);
+    const ft_numbers to_p = ft_f32(x.p), to_m = ft_f32(x.m), to_v = ft_f32(x.v);
+    int64_t i = (int64_t)block * FT_CUDA_EACH + 4 * threadIdx.x;
+    if (i >= x.n) return;
+    ft_four g = ft_read_four(ft_f32(x.g), i, x.n), p = ft_read_four(to_p, i, x.n);
+    ft_four m = ft_read_four(to_m, i, x.n), v = ft_read_four(to_v, i, x.n);
+    FT_UNROLL
+    for (int k = 0; k < 4; k++) ft_adamw_element(&x.step, g.x[k], &p.x[k], &m.x[k], &v.x[k]);
+    ft_write_four(to_p, i, x.n, p);
+    ft_write_four(to_m, i, x.n, m);
+    ft_write_four(to_v, i, x.n, v);
+    if (x.copy.at) ft_write_four(x.copy, i, x.n, p);
 }
 
 FT_KERNEL(sgd)
 {
     unsigned block;
     const ft_sgd_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
-    FT_EACH_OF(i, block, x.n) ft_sgd_element(&x.step, x.g[i], &x.p[i], &x.m[i]);
+    const ft_numbers to_p = ft_f32(x.p), to_m = ft_f32(x.m);
+    int64_t i = (int64_t)block * FT_CUDA_EACH + 4 * threadIdx.x;
+    if (i >= x.n) return;
+    ft_four g = ft_read_four(ft_f32(x.g), i, x.n), p = ft_read_four(to_p, i, x.n);
+    ft_four m = ft_read_four(to_m, i, x.n);
+    FT_UNROLL
+    for (int k = 0; k < 4; k++) ft_sgd_element(&x.step, g.x[k], &p.x[k], &m.x[k]);
+    ft_write_four(to_p, i, x.n, p);
+    ft_write_four(to_m, i, x.n, m);
+    if (x.copy.at) ft_write_four(x.copy, i, x.n, p);
 }
 
 FT_KERNEL(predict)
@@ -180,8 +189,8 @@ FT_INLINE sizes measure_vector(const ft_adafactor_tensor &x, unsigned block)
     int64_t from = block * x.per_part, end = ft_least(from + x.per_part, x.C);
     sizes sum = {0, 0};
     for (int64_t i = from + threadIdx.x; i < end; i += blockDim.x) {
-        x.v[i] = moved(x, x.v[i], square(x, i));
-        float u = x.g[i] / sqrtf(x.v[i]) * x.grad_scale;
+        x.row[i] = moved(x, x.row[i], square(x, i));
+        float u = x.g[i] / sqrtf(x.row[i]) * x.grad_scale;
         sum.u += (double)u * (double)u;
         sum.p += (double)x.p[i] * (double)x.p[i];
     }
@@ -237,6 +246,13 @@ FT_KERNEL(adafactor_size)
     x.size[1] = (float)(1.0 - rate * x.decay);
 }
 
+FT_INLINE void put_number(const ft_adafactor_tensor &x, int64_t i, float p)
+{
+    const ft_numbers copy = {x.copy, x.copy_kept};
+    x.p[i] = p;
+    if (copy.at) ft_write(copy, i, p);
+}
+
 FT_KERNEL(adafactor_apply)
 {
     FT_SHARED(float, factors, FT_CUDA_ROWS);
@@ -244,7 +260,8 @@ FT_KERNEL(adafactor_apply)
     const ft_adafactor_tensor &x = a.of[ft_tensor_of(a.blocks, &block)];
     const float size = x.size[0], keep = x.size[1];
     if (!x.R) {
-        FT_EACH_OF(i, block, x.C) x.p[i] = x.p[i] * keep - size * (x.g[i] / sqrtf(x.v[i]));
+        FT_EACH_OF(i, block, x.C)
+            put_number(x, i, x.p[i] * keep - size * (x.g[i] / sqrtf(x.row[i])));
         return;
     }
     piece y = piece_of(x, block, FT_CUDA_ROWS);
@@ -253,6 +270,6 @@ FT_KERNEL(adafactor_apply)
     if (y.c >= x.C) return;
     for (int64_t r = y.from; r < y.end; r++) {
         int64_t i = (y.matrix * x.R + r) * x.C + y.c;
-        x.p[i] = x.p[i] * keep - size * (x.g[i] * (factors[r - y.from] * of_column));
+        put_number(x, i, x.p[i] * keep - size * (x.g[i] * (factors[r - y.from] * of_column)));
     }
 }

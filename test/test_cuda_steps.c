@@ -115,6 +115,40 @@ static ft_spec spec_of(int i)
     return spec;
 }
 
+enum { BEHIND = 0x1234 };   /* what is behind a copy */
+enum { BF16 = 2, F16 = 4 }; /* attributes of linear */
+
+/* Every third update writes none; every other copy does not lie for four numbers at once. */
+static void ask_for_copy(ft_update *u, int i)
+{
+    if (i % 3 == 0) return;
+    int64_t n = ft_shape_count(&u->spec->shape);
+    uint16_t *copy = (uint16_t *)(void *)cleared(2 * (n + 2)) + i % 2;
+    copy[n] = BEHIND;
+    u->copy = copy;
+    u->copy_dtype = i % 3 == 1 ? FT_BF16 : FT_F16;
+}
+
+/* What an update has written beside a parameter has the bits that are packed of it. */
+static void check_copy(const card *c, const ft_update *u, int i)
+{
+    int64_t n = ft_shape_count(&u->spec->shape);
+    if (!u->copy) return;
+    const double attrs[FT_MAX_ATTRS] = {[BF16] = u->copy_dtype == FT_BF16, [F16] = 1};
+    const ft_spec in[FT_MAX_IN] = {[1] = *u->spec};
+    const ft_op *linear = ft_op_find("linear");
+    const ft_packer by = {NULL, c->stream};
+    uint16_t *copy = u->copy, *packed = (uint16_t *)(void *)cleared(2 * (n + 1));
+    CHECK(ft_cuda_kernels.pack_dtype(linear, attrs) == u->copy_dtype);
+    if (n)
+        CHECK_STATUS(ft_cuda_kernels.pack(linear, in, attrs, u->param, packed, &by, NULL), FT_OK);
+    CHECK_STATUS(card_finish(c, NULL), FT_OK);
+    CHECK(memcmp(copy, packed, (size_t)(2 * n)) == 0);
+    CHECK(copy[n] == BEHIND);
+    card_give(packed);
+    card_give(copy - i % 2);
+}
+
 /* Many parameters in one call get the bits that each gets alone, in as many launches as there are
  * groups of FT_CUDA_TENSORS. */
 static void try_together(const card *c, const ft_optimizer *o, long launches)
@@ -136,6 +170,7 @@ static void try_together(const card *c, const ft_optimizer *o, long launches)
             u->grad = drawn(n, 100 + (uint64_t)i);
             u->state = cleared(bytes);
             u->rate = 1e-2 * (1 + i % 3);
+            ask_for_copy(u, i);
         }
     for (int i = 0; i < TOGETHER; i++)
         CHECK_STATUS(ft_cuda_steps.update(c->stream, o, &all[0][i], 1, NULL), FT_OK);
@@ -148,6 +183,7 @@ static void try_together(const card *c, const ft_optimizer *o, long launches)
         CHECK(memcmp(all[0][i].param, all[1][i].param, (size_t)ft_spec_bytes(&specs[i])) == 0);
         CHECK(memcmp(all[0][i].state, all[1][i].state, (size_t)bytes) == 0);
         for (int k = 0; k < 2; k++) {
+            check_copy(c, &all[k][i], i);
             card_give(all[k][i].param);
             card_give((void *)(uintptr_t)all[k][i].grad);
             card_give(all[k][i].state);

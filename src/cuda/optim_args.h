@@ -43,10 +43,12 @@ typedef struct ft_sum_terms_args {
     int32_t n_terms;
 } ft_sum_terms_args;
 
-/* As the formulas of the optimizers' rows. */
+/* As the formulas of the optimizers' rows. copy: gets the new p as well, in 16 bits; of nothing:
+ * none is wanted. */
 typedef struct ft_adamw_tensor {
     float *p, *m, *v;
     const float *g;
+    ft_numbers copy;
     int64_t n;
     ft_adamw_step step;
 } ft_adamw_tensor;
@@ -59,6 +61,7 @@ typedef struct ft_adamw_args {
 typedef struct ft_sgd_tensor {
     float *p, *m;
     const float *g;
+    ft_numbers copy;
     int64_t n;
     ft_sgd_step step;
 } ft_sgd_tensor;
@@ -98,10 +101,11 @@ typedef struct ft_attenuate_args {
 } ft_attenuate_args;
 
 /* A parameter of Adafactor (optim/adafactor.c): n matrices of R rows and C columns, or, with R = 0,
- * C numbers. */
+ * C numbers, of which `row` has a statistic each. */
 typedef struct ft_adafactor_tensor {
-    float *p, *v, *row, *col;
+    float *p, *row, *col;
     const float *g;
+    void *copy;    /* as above; in copy_kept */
     double *means; /* of the row statistics, by matrix */
     double *parts; /* sums of squares of u and of p, by block of adafactor_measure */
     float *size;   /* size of u, share of p that is kept */
@@ -109,7 +113,7 @@ typedef struct ft_adafactor_tensor {
     int64_t n_parts, per_part; /* parts, of so many rows of a matrix or of so many numbers */
     double beta, eps2, clip, rate, decay;
     float eps1, grad_scale;
-    int32_t scale_parameter;
+    int32_t scale_parameter, copy_kept;
 } ft_adafactor_tensor;
 
 /* Its launches, one after the other: rows (a warp a row), columns, mean (a block a matrix), measure

@@ -35,6 +35,11 @@ static ft_status launch_blocks(ft_device_stream *stream, ft_cuda_kernel kernel, 
 
 /* -- AdamW, SGD -------------------------------------------------------------------------------- */
 
+static ft_numbers copy_of(const ft_update *u)
+{
+    return ft_cuda_numbers(u->copy, u->copy_dtype);
+}
+
 static bool put_adamw(group *g, const ft_update *u, const ft_state_part *parts)
 {
     ft_adamw_args *a = &g->args.adamw;
@@ -43,6 +48,7 @@ static bool put_adamw(group *g, const ft_update *u, const ft_state_part *parts)
                                            .m = ft_cuda_part_of(u->state, &parts[0]),
                                            .v = ft_cuda_part_of(u->state, &parts[1]),
                                            .g = u->grad,
+                                           .copy = copy_of(u),
                                            .n = n,
                                            .step = ft_adamw_step_of(u)};
     add_blocks(&a->blocks, ft_blocks_of(n, FT_CUDA_EACH));
@@ -61,6 +67,7 @@ static bool put_sgd(group *g, const ft_update *u, const ft_state_part *parts)
     a->of[a->blocks.n] = (ft_sgd_tensor){.p = u->param,
                                          .m = ft_cuda_part_of(u->state, &parts[0]),
                                          .g = u->grad,
+                                         .copy = copy_of(u),
                                          .n = n,
                                          .step = ft_sgd_step_of(u)};
     add_blocks(&a->blocks, ft_blocks_of(n, FT_CUDA_EACH));
@@ -134,7 +141,9 @@ static ft_adafactor_tensor adafactor_tensor(const ft_update *u, const ft_state_p
     const ft_shape *shape = &u->spec->shape;
     const double *h = u->hypers;
     ft_adafactor_tensor x = {.p = u->param,
+                             .row = ft_cuda_part_of(u->state, &parts[0]),
                              .g = u->grad,
+                             .copy = u->copy,
                              .n = 1,
                              .C = ft_shape_count(shape),
                              .beta = 1.0 - pow((double)u->step, -h[DECAY_RATE]),
@@ -144,11 +153,9 @@ static ft_adafactor_tensor adafactor_tensor(const ft_update *u, const ft_state_p
                              .decay = h[WEIGHT_DECAY],
                              .eps1 = (float)h[EPS1],
                              .grad_scale = u->grad_scale,
-                             .scale_parameter = h[SCALE_PARAMETER] != 0.0};
-    if (shape->n_dims < 2) {
-        x.v = ft_cuda_part_of(u->state, &parts[0]);
-    } else {
-        x.row = ft_cuda_part_of(u->state, &parts[0]);
+                             .scale_parameter = h[SCALE_PARAMETER] != 0.0,
+                             .copy_kept = (int32_t)copy_of(u).kept};
+    if (shape->n_dims > 1) {
         x.col = ft_cuda_part_of(u->state, &parts[1]);
         x.R = shape->dims[shape->n_dims - 2];
         x.n = x.C / (x.R * shape->dims[shape->n_dims - 1]);

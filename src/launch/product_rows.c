@@ -279,6 +279,11 @@ const char *ft_cuda_pack_kind(const ft_op *op, const double *attrs)
     return packed_rounding(op, attrs) == FT_CUDA_F16 ? "f16" : "bf16";
 }
 
+ft_dtype ft_cuda_pack_dtype(const ft_op *op, const double *attrs)
+{
+    return packed_rounding(op, attrs) == FT_CUDA_F16 ? FT_F16 : FT_BF16;
+}
+
 ft_status ft_cuda_pack(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,
                        void *packed, const ft_packer *by, ft_error *err)
 {

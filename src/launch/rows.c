@@ -36,4 +36,5 @@ const ft_kernel_list ft_cuda_kernels = {
     .pack_bytes = ft_cuda_pack_bytes,
     .pack_kind = ft_cuda_pack_kind,
     .pack = ft_cuda_pack,
+    .pack_dtype = ft_cuda_pack_dtype,
 };

@@ -21,6 +21,7 @@ int64_t ft_cuda_pack_bytes(const ft_op *op, const ft_spec *in, const double *att
 const char *ft_cuda_pack_kind(const ft_op *op, const double *attrs);
 ft_status ft_cuda_pack(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,
                        void *packed, const ft_packer *by, ft_error *err);
+ft_dtype ft_cuda_pack_dtype(const ft_op *op, const double *attrs);
 
 /* Input or output i as it is kept. */
 static inline ft_numbers ft_cuda_in(const ft_call *call, int i)

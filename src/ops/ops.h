@@ -181,6 +181,9 @@ typedef struct ft_kernel_list {
     const char *(*pack_kind)(const ft_op *op, const double *attrs);
     ft_status (*pack)(const ft_op *op, const ft_spec *in, const double *attrs, const void *weight,
                       void *packed, const ft_packer *by, ft_error *err);
+    /* NULL: packed weights have layouts of their own. Else they are the weight's numbers in their
+     * order, rounded to this dtype, and updates on such a device write them (optim/optim.h). */
+    ft_dtype (*pack_dtype)(const ft_op *op, const double *attrs);
 } ft_kernel_list;
 
 extern const ft_kernel_list ft_cpu_kernels; /* those in the rows */

@@ -31,6 +31,9 @@ typedef struct ft_update {
                              with optimizers that do not look ahead */
     int64_t step;         /* 1 is the first */
     ft_team *team;
+    void *copy; /* that ft_step_kernels write: the new parameter, rounded to copy_dtype, FT_BF16 or
+                   FT_F16; NULL: none */
+    ft_dtype copy_dtype;
 } ft_update;
 
 /* One parameter as it would be after n more updates whose gradients are zero. */
