@@ -289,18 +289,25 @@ ft_status pack_weight(const worker *w, int s, int i, const void *weight, void *p
     return compute(w, &work, err);
 }
 
+/* The seat's copy of this number; `written`: there it is. */
+static ft_status pack_newest(ft_run *run, int s, int i, bool written, ft_error *err)
+{
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    const ft_pack *pack = &seat->packs[i];
+    worker *w = &run->workers[seat->device];
+    if (!written)
+        FT_TRY(pack_weight(w, s, i, run->seats[s].params[pack->param],
+                           (void *)(uintptr_t)run->seats[s].packed[i], err));
+    ledger_keep(w, s, ft_pack_class(seat, i), &run->seats[s].kept_packs[i], pack->bytes);
+    return FT_OK;
+}
+
 ft_status pack_weights(ft_run *run, int s, int param, unsigned classes, ft_error *err)
 {
     const ft_seat_layout *seat = &run->blueprint->seats[s];
-    worker *w = &run->workers[seat->device];
-    for (int i = 0; i < seat->n_packs; i++) {
-        const ft_pack *pack = &seat->packs[i];
-        ft_memory_class class = ft_pack_class(seat, i);
-        if (!(classes >> class & 1) || (param >= 0 && pack->param != param)) continue;
-        FT_TRY(pack_weight(w, s, i, run->seats[s].params[pack->param],
-                           (void *)(uintptr_t)run->seats[s].packed[i], err));
-        ledger_keep(w, s, class, &run->seats[s].kept_packs[i], pack->bytes);
-    }
+    for (int i = 0; i < seat->n_packs; i++)
+        if (classes >> ft_pack_class(seat, i) & 1 && (param < 0 || seat->packs[i].param == param))
+            FT_TRY(pack_newest(run, s, i, false, err));
     return FT_OK;
 }
 
@@ -339,11 +346,33 @@ static ft_status give_updates(void *arg, ft_device_stream *stream, ft_error *err
     return ft_steps_of(stream)->update(stream, u->optimizer, u->updates, u->n, err);
 }
 
+/* A device of its own is given the updates of a seat together. */
+static bool gives_updates(const worker *w, const ft_action *a)
+{
+    return w->findings && !ft_action_at_home(a);
+}
+
+/* The packed copy of a parameter that its update writes; -1: none. */
+static int find_written(const worker *w, const ft_action *a, int p, ft_dtype *dtype)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    unsigned classes = gives_updates(w, a) ? packed_here(w->run, a->seat) : 0;
+    for (int i = 0; classes && i < seat->n_packs; i++)
+        if (seat->packs[i].param == p && classes >> ft_pack_class(seat, i) & 1 &&
+            ft_pack_is_written(b->cut.graphs[0], &seat->packs[i], dtype))
+            return i;
+    return -1;
+}
+
 static ft_update update_of(const worker *w, const ft_action *a, int p, float grad_scale)
 {
     const ft_param_layout *info = &w->run->blueprint->params[p];
+    const seat_state *state = &w->run->seats[a->seat];
+    ft_dtype dtype = FT_F32;
+    int copy = find_written(w, a, p, &dtype);
     return (ft_update){.spec = &info->spec,
-                       .param = w->run->seats[a->seat].params[p],
+                       .param = state->params[p],
                        .grad = sum_of_terms(w->run, info),
                        .grad_scale = grad_scale,
                        .state = w->run->states[p],
@@ -351,7 +380,9 @@ static ft_update update_of(const worker *w, const ft_action *a, int p, float gra
                        .rate = batch_of(w->run, a->batch)->rate * info->rate_factor,
                        .ahead = info->ahead,
                        .step = w->run->first_step + a->batch,
-                       .team = w->team};
+                       .team = w->team,
+                       .copy = copy < 0 ? NULL : (void *)(uintptr_t)state->packed[copy],
+                       .copy_dtype = dtype};
 }
 
 static ft_status update_alone(worker *w, const ft_update *update, int64_t state_bytes,
@@ -365,13 +396,12 @@ static ft_status update_alone(worker *w, const ft_update *update, int64_t state_
     return compute(w, &work, err);
 }
 
-/* A device of its own is given those of the seat together. */
 static ft_status update_params(worker *w, const ft_action *a, float grad_scale, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
     ft_update *updates = w->run->seats[a->seat].updates;
-    bool together = w->findings && !ft_action_at_home(a);
+    bool together = gives_updates(w, a);
     int n = 0;
     for (int i = 0; i < seat->n_params; i++) {
         int p = seat->params[i].param;
@@ -387,6 +417,22 @@ static ft_status update_params(worker *w, const ft_action *a, float grad_scale, 
     updating u = {b->options.optimizer, updates, n};
     ft_plain_work work = {.give = give_updates, .arg = &u};
     return together ? compute(w, &work, err) : FT_OK;
+}
+
+/* Of what the seat has updated, the copies that updates have not written. */
+static ft_status pack_updated(worker *w, const ft_action *a, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    unsigned classes = packed_here(w->run, a->seat);
+    for (int i = 0; i < seat->n_packs; i++) {
+        int p = seat->packs[i].param;
+        ft_dtype dtype;
+        bool updated = b->params[p].owner == a->seat && b->params[p].n_terms;
+        if (updated && classes >> ft_pack_class(seat, i) & 1)
+            FT_TRY(pack_newest(w->run, a->seat, i, find_written(w, a, p, &dtype) == i, err));
+    }
+    return FT_OK;
 }
 
 /* Where in a slot of an edge the state of a parameter is that it carries behind it. */
@@ -430,10 +476,7 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(keep_version(w, a->seat, FT_WEIGHTS_OWNED, err));
     if (updates) FT_TRY(update_params(w, a, scale, err));
     if (updates && seat->attenuates) FT_TRY(note_steps(w, a, err));
-    unsigned packs = packed_here(w->run, a->seat);
-    for (int i = 0; updates && i < seat->n_params; i++)
-        if (seat->params[i].owned && b->params[seat->params[i].param].n_terms)
-            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param, packs, err));
+    if (updates) FT_TRY(pack_updated(w, a, err));
     FT_TRY(send_weights(w, a, err));
     if (a->seat == b->norm_seat) batch_of(w->run, a->batch)->norm = norm;
     return finish_batch(w, a, err);

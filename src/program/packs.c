@@ -78,6 +78,14 @@ bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_
     return a->bytes == b->bytes && pack_suits(a_graph, a, ft_graph_node(b_graph, b->node));
 }
 
+bool ft_pack_is_written(const ft_graph *graph, const ft_pack *pack, ft_dtype *dtype)
+{
+    const ft_node *node = ft_graph_node(graph, pack->node);
+    if (!pack->kernels->pack_dtype) return false;
+    *dtype = pack->kernels->pack_dtype(node->op, node->attrs);
+    return true;
+}
+
 ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
                        const ft_packer *by, ft_error *err)
 {

@@ -143,6 +143,9 @@ int ft_program_copies(const ft_graph *graph, const int *nodes, int n_nodes, ft_p
 bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_graph,
                    const ft_pack *b);
 
+/* Whether updates write it, where they are given to a stream: in *dtype. */
+bool ft_pack_is_written(const ft_graph *graph, const ft_pack *pack, ft_dtype *dtype);
+
 /* Makes a packed copy from the plain weight: by the team, or by the stream of a device that has
  * memory of its own. */
 ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,

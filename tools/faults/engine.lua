@@ -101,10 +101,8 @@ return {
       "int64_t bytes = 0;", "c/engine_check spec/pipeline spec/plan_given",
       "what is in the places of edges does not count as live" },
    { "src/actions/update.c",
-      [[if (seat->params[i].owned && b->params[seat->params[i].param].n_terms)
-            FT_TRY(pack_weights(]],
-      [[if (seat->params[i].owned && a->batch == 0)
-            FT_TRY(pack_weights(]],
+      "bool updated = b->params[p].owner == a->seat &&",
+      "bool updated = a->batch == 0 && b->params[p].owner == a->seat &&",
       "c/engine c/engine_replay spec/pipeline", "owned weights are packed anew once" },
    { "src/blueprint/versions.c", "+= a->kind == FT_ACT_UPDATE;",
       "+= a->kind == FT_ACT_UPDATE && a->batch < 5;", "c/engine c/engine_replay",
@@ -196,6 +194,8 @@ return {
    { "src/actions/update.c", "looked = summed || looks_again(b, info);",
       "looked = summed;", "check/clip",
       "cards clip by gradients before the gap" },
+   { "src/actions/update.c", "? NULL : (void *)(uintptr_t)state->packed[copy]", "? NULL : NULL",
+      "check/cards", "cards read copies of weights that no update has written" },
    { "kernels/optimizers.cu",
       "ft_write_four(to_v, i, x.n, v);\n    if (x.copy.at) ft_write_four(x.copy, i, x.n, p);",
       "ft_write_four(to_v, i, x.n, v);\n    if (x.copy.at) ft_write_four(x.copy, i, x.n, m);",
