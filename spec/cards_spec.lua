@@ -107,6 +107,15 @@ describe("a pipeline of cards", function()
       end
    end)
 
+   it("counts the writing alone of a copy that updates write", function()
+      local graph = core.graph.new()
+      local x, w = graph:input("x", "f32", { 4, 3 }), graph:param("w", { 5, 3 })
+      graph:add("mean", { graph:add("linear", { x, w }) })
+      local times = graph:update_times(cards(1), 1, {
+         node_ns = { 0, 0 }, pack_ns = { 6, 0 }, update_ns = { 70 }, norm_ns = { 0 } })
+      assert.same({ keeps_halves() and 72 or 76, 0 }, times)
+   end)
+
    it("rounds products to tf32, on any cut to the same bits", function()
       local devices = core.engine.devices(cards(1))
       if devices[1].tf32_flops_per_s == 0 then return pending("skipped: there is no tf32 here") end

@@ -457,7 +457,8 @@ static void sum_updates(const ft_graph *g, const ft_device *device, const ft_wor
                 ns[*owner - 1] += SUM_PASSES * pass_ns;
             }
             if (ft_graph_node(g, n)->op->pack_input == i + 1)
-                ns[n] += costs ? costs->pack_ns[n] : FT_PACK_PASSES * pass_ns;
+                ns[n] += costs ? ft_pack_share(device->kind) * costs->pack_ns[n]
+                               : FT_PACK_PASSES * pass_ns;
         }
 }
 

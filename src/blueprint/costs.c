@@ -145,6 +145,7 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
 {
     const ft_seat_layout *seat = &b->seats[s];
     const ft_graph *g = b->cut.graphs[0];
+    double share = ft_pack_share(b->cut.devices[seat->device].kind);
     for (int i = 0; i < seat->cut[0]->n_forward; i++) {
         const ft_node *node = ft_graph_node(g, seat->cut[0]->forward[i]);
         double ns = costs->pack_ns[seat->cut[0]->forward[i]];
@@ -154,7 +155,7 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
             weight->kind == FT_VALUE_PARAM ? &b->params[weight->source] : NULL;
         if (p && !p->n_terms) continue;
         bool owned = p && p->owner == s;
-        *(owned ? update : adopt) += ns;
+        *(owned ? update : adopt) += owned ? share * ns : ns;
     }
 }
 

@@ -86,6 +86,12 @@ bool ft_pack_is_written(const ft_graph *graph, const ft_pack *pack, ft_dtype *dt
     return true;
 }
 
+double ft_pack_share(ft_device_kind kind)
+{
+    const ft_kernel_list *kernels = ft_kernel_list_of(kind, FT_F32);
+    return kernels && kernels->pack_dtype ? 2.0 / (4 + 2) : 1;
+}
+
 ft_status ft_pack_make(const ft_graph *graph, const ft_pack *pack, const void *weight, void *packed,
                        const ft_packer *by, ft_error *err)
 {

@@ -145,6 +145,9 @@ bool ft_pack_equal(const ft_graph *a_graph, const ft_pack *a, const ft_graph *b_
 
 /* Whether updates write it, where they are given to a stream: in *dtype. */
 bool ft_pack_is_written(const ft_graph *graph, const ft_pack *pack, ft_dtype *dtype);
+/* What of a copy's own time an update takes longer that makes it: where it writes the copy itself,
+ * of 4 bytes read and 2 written for each number the writing. */
+double ft_pack_share(ft_device_kind kind);
 
 /* Makes a packed copy from the plain weight: by the team, or by the stream of a device that has
  * memory of its own. */
