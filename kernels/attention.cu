@@ -447,15 +447,14 @@ FT_UNROLL
 
 FT_KERNEL(attention_dropout)
 {
-    int64_t words = (a.Tk + 31) / 32, at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= a.B * a.H * words * a.Tq) return;
-    int64_t i = at % a.Tq, key = at / a.Tq % words * 32, head = at / a.Tq / words;
-    if (a.causal && key > i + (a.position ? a.position[0] : 0)) return;
-    uint64_t first = (uint64_t)((head % a.H * a.Tq + i) * a.Tk + key);
-    uint32_t sample = a.draw.sample + (uint32_t)(head / a.H), kept = 0;
+    unsigned words = (unsigned)((a.Tk + 31) / 32), H = (unsigned)a.H, head = blockIdx.x / words;
+    int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, key = blockIdx.x % words * 32;
+    if (i >= a.Tq || (a.causal && key > i + (a.position ? a.position[0] : 0))) return;
+    uint64_t first = (uint64_t)((head % H * a.Tq + i) * a.Tk + key);
+    uint32_t sample = a.draw.sample + head / H, kept = 0;
     int past = (int)(first % 8);
 FT_UNROLL
     for (int e = 0; e < 4; e++) kept |= kept_of_8(a.draw, first / 8 + e, sample) << 8 * e;
     if (past) kept = kept >> past | kept_of_8(a.draw, first / 8 + 4, sample) << (32 - past);
-    a.kept[at] = kept;
+    a.kept[blockIdx.x * a.Tq + i] = kept;
 }

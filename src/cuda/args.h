@@ -234,7 +234,8 @@ typedef struct ft_attention_args {
 } ft_attention_args;
 
 /* Whether dropout keeps a probability, a bit each: kept (B, H, words of 32 keys, Tq), the first key
- * in the lowest bit. A thread a word; of causal calls those that some query looks at. */
+ * in the lowest bit; of causal calls those that a query looks at. Blocks are (B * H * words, of
+ * queries): a thread a word. */
 typedef struct ft_attention_dropout_args {
     uint32_t *kept;
     const int32_t *position;

@@ -66,7 +66,7 @@
     X(attention_cores_grad, attention_keys_kept_bf16_128, 256)                                     \
     X(attention_cores_grad, attention_keys_kept_f16_64, 256)                                       \
     X(attention, attention_table, 128)                                                             \
-    X(attention, attention_dropout, 256)                                                           \
+    X(attention, attention_dropout, 128)                                                           \
     X(elements, look_parts, 256)                                                                   \
     X(elements, look, 256)                                                                         \
     X(elements, sum_terms, 256)                                                                    \

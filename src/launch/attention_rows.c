@@ -172,8 +172,9 @@ static ft_status draw(const ft_call *call, const ft_attention *a, const way *by,
                                             .causal = of->causal,
                                             .draw = of->draw};
     of->kept = args.kept;
-    return ft_cuda_launch(call->stream, FT_CUDA_attention_dropout,
-                          (ft_grid){ft_blocks_of(words_of(a), 256), 1, 1}, &args, err);
+    return ft_cuda_launch(
+        call->stream, FT_CUDA_attention_dropout,
+        (ft_grid){a->B * a->H * ft_blocks_of(a->Tk, 32), ft_blocks_of(a->Tq, 128), 1}, &args, err);
 }
 
 static ft_attention problem_of(const ft_view *q, const ft_view *k, const ft_view *table,
