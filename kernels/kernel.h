@@ -3,8 +3,9 @@
  * FT_KERNEL(name) { ... } defines kernel `name` of cuda/kernels.h, whose argument is `a`;
  * FT_ROOMY_KERNEL one that is given all the registers that it needs, where the compiler would spill
  * some to have more blocks at once (tools/kernels.lua says where); FT_PAIRED_KERNEL one of which a
- * multiprocessor has room for two blocks. Shared memory is FT_SHARED(type, name, count). Blocks
- * have whole warps, and every thread comes to every barrier: the emulation refuses others. */
+ * multiprocessor has room for two blocks, FT_CROWDED_KERNEL(blocks, name) for so many. Shared
+ * memory is FT_SHARED(type, name, count). Blocks have whole warps, and every thread comes to every
+ * barrier: the emulation refuses others. */
 #ifndef FT_KERNEL_H
 #define FT_KERNEL_H
 
@@ -45,6 +46,10 @@ enum {
 #endif
 #define FT_PAIRED_KERNEL(name)                                                                     \
     extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, FT_PAIR)                    \
+        ft_##name(const __grid_constant__ ft_##name##_args a)
+
+#define FT_CROWDED_KERNEL(blocks, name)                                                            \
+    extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, blocks)                     \
         ft_##name(const __grid_constant__ ft_##name##_args a)
 
 FT_INLINE float ft_from_lane(float x, int lane)
@@ -95,6 +100,23 @@ FT_INLINE void ft_copies_done()
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
+}
+
+/* 1 / x, within an ulp; 0 where that is below 2^-126. */
+FT_INLINE float ft_reciprocal(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* 1 / sqrt(x), within two ulp. */
+FT_INLINE float ft_inverse_root(float x)
+{
+    float y;
+    asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    float rest = fmaf(-x * y, y, 1.0f); /* nan if x is 0 or infinite */
+    return fabsf(rest) < 1.0f ? fmaf(0.5f * y, rest, y) : y;
 }
 
 #else

@@ -19,13 +19,36 @@ FT_INLINE float ft_half_to_float(uint16_t half, bool f16)
 }
 FT_INLINE uint16_t ft_float_to_half(float x, bool f16)
 {
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+    if (!f16) {
+        uint16_t bits;
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+        return bits;
+    }
+#else
     if (!f16) return (uint16_t)ft_to_bf16(x);
+#endif
 #ifdef __CUDACC__
     uint16_t half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
     return half;
 #else
     return (uint16_t)ft_to_f16(x);
+#endif
+}
+
+/* Two at once, the first in the lower half. */
+FT_INLINE uint32_t ft_floats_to_halves(float first, float second, bool f16)
+{
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+    uint32_t x;
+    if (f16)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
+    else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
+    return x;
+#else
+    return ft_float_to_half(first, f16) | (uint32_t)ft_float_to_half(second, f16) << 16;
 #endif
 }
 
@@ -69,6 +92,13 @@ FT_INLINE bool ft_four_at_once(const ft_numbers &x, int64_t i, int64_t n)
 struct alignas(8) ft_four_halves {
     uint16_t x[4];
 };
+/* 16 bytes of numbers. */
+struct [[gnu::may_alias]] alignas(16) ft_words {
+    uint32_t x[4];
+};
+struct [[gnu::may_alias]] alignas(8) ft_two_words {
+    uint32_t x[2];
+};
 
 /* Four of them from number i on, zeros past n. */
 FT_INLINE ft_four ft_read_four(const ft_numbers &x, int64_t i, int64_t n)
@@ -97,10 +127,11 @@ FT_UNROLL
     } else if (ft_is_f32(x)) {
         ft_put((float *)x.at + i, y);
     } else {
-        ft_four_halves z;
+        ft_two_words z;
 FT_UNROLL
-        for (int k = 0; k < 4; k++) z.x[k] = ft_float_to_half(y.x[k], ft_is_f16(x));
-        *(ft_four_halves *)((uint16_t *)x.at + i) = z;
+        for (int k = 0; k < 2; k++)
+            z.x[k] = ft_floats_to_halves(y.x[2 * k], y.x[2 * k + 1], ft_is_f16(x));
+        *(ft_two_words *)((uint16_t *)x.at + i) = z;
     }
 }
 
@@ -109,6 +140,55 @@ FT_INLINE ft_numbers ft_from(const ft_numbers &x, int64_t i)
 {
     ft_numbers y = {x.at ? (char *)x.at + (i << (ft_is_f32(x) ? 2 : 1)) : NULL, x.kept};
     return y;
+}
+
+/* -- numbers in 16 bytes ----------------------------------------------------------------------- */
+
+/* How many of them there are. */
+template <int kept> struct ft_word_of {
+    enum { N = kept == FT_CUDA_F32 ? 4 : 8 };
+};
+
+/* Whether rows of n numbers are such, each in its place. */
+FT_INLINE bool ft_in_words(const ft_numbers &x, int64_t n)
+{
+    return (((uintptr_t)x.at | (uintptr_t)(n << (ft_is_f32(x) ? 2 : 1))) & 15) == 0;
+}
+
+/* From number i on; zeros if it is not there. */
+template <int kept> FT_INLINE ft_words ft_take_words(const ft_numbers &x, int64_t i, bool there)
+{
+    ft_words y = {{0, 0, 0, 0}};
+    if (there) y = *(const ft_words *)((const char *)x.at + (i << (kept == FT_CUDA_F32 ? 2 : 1)));
+    return y;
+}
+template <int kept> FT_INLINE void ft_unpack(float *x, const ft_words &from)
+{
+FT_UNROLL
+    for (int k = 0; k < 4; k++) {
+        if (kept == FT_CUDA_F32) {
+            ft_bits y;
+            y.u = from.x[k];
+            x[k] = y.f;
+            continue;
+        }
+        x[2 * k] = ft_half_to_float((uint16_t)from.x[k], kept == FT_CUDA_F16);
+        x[2 * k + 1] = ft_half_to_float((uint16_t)(from.x[k] >> 16), kept == FT_CUDA_F16);
+    }
+}
+template <int kept> FT_INLINE void ft_put_words(const ft_numbers &y, int64_t i, const float *x)
+{
+    ft_words z;
+FT_UNROLL
+    for (int k = 0; k < 4; k++) {
+        if (kept == FT_CUDA_F32) {
+            const ft_bits bits = {x[k]};
+            z.x[k] = bits.u;
+            continue;
+        }
+        z.x[k] = ft_floats_to_halves(x[2 * k], x[2 * k + 1], kept == FT_CUDA_F16);
+    }
+    *(ft_words *)((char *)y.at + (i << (kept == FT_CUDA_F32 ? 2 : 1))) = z;
 }
 
 #endif

@@ -82,165 +82,284 @@ FT_KERNEL(softmax)
 
 /* -- norms ------------------------------------------------------------------------------------- */
 
-/* Rows of up to 4 * HELD numbers a lane are read once, and stay in registers. */
-enum { HELD = 8 };
-
-FT_INLINE bool fits_lanes(int64_t n)
+/* The row of this thread, of n numbers; n is 0 where there is none. It has 1 << `doubled` warps,
+ * the threads of which are `lanes`. */
+struct row_of_warps {
+    int64_t row, n;
+    int doubled, lane, lanes;
+};
+FT_INLINE row_of_warps row_of_this(int64_t rows, int64_t n, int doubled)
 {
-    return n <= 4 * HELD * FT_WARP;
+    int lanes = FT_WARP << doubled;
+    int64_t row = ((int64_t)blockIdx.x * FT_CUDA_NORM_WARPS + ft_warp()) >> doubled;
+    row_of_warps of = {row, row < rows ? n : 0, doubled, (int)threadIdx.x & (lanes - 1), lanes};
+    return of;
 }
 
-/* A warp's row: piece p of a lane are four numbers, from number_of_piece(p) on. */
-FT_INLINE int64_t number_of_piece(int p)
-{
-    return 4 * (int64_t)(ft_lane() + p * FT_WARP);
-}
-#define PIECES(p, most, n)                                                                         \
-    FT_UNROLL                                                                                      \
-    for (int p = 0, ends_of_##p = (most) ? (most) : pieces_of(n); p < ends_of_##p; p++)
-FT_INLINE int pieces_of(int64_t n)
-{
-    return (int)((n + 4 * FT_WARP - 1) / (4 * FT_WARP));
-}
-
+/* Piece p of a lane are N numbers. Rows of up to FT_CUDA_HELD words of 16 bytes a lane are read
+ * once and stay in registers, as they are kept; others are read again where they are needed. */
 struct row_in_memory {
-    enum { MOST = 0 };
+    enum { N = 4, MOST = 0 };
     ft_numbers x;
     int64_t n;
 };
-struct row_in_lanes {
-    enum { MOST = HELD };
-    ft_four x[HELD];
+template <int kept> struct row_in_lanes {
+    enum { N = ft_word_of<kept>::N, MOST = FT_CUDA_HELD };
+    ft_words x[MOST];
 };
-FT_INLINE ft_four piece_of(const row_in_memory &row, int p)
+
+template <typename source> FT_INLINE int64_t number_of_piece(const row_of_warps &of, int p)
 {
-    return ft_read_four(row.x, number_of_piece(p), row.n);
+    return source::N * (int64_t)(of.lane + p * of.lanes);
 }
-FT_INLINE ft_four piece_of(const row_in_lanes &row, int p)
+#define PIECES(source, p, of)                                                                      \
+    FT_UNROLL                                                                                      \
+    for (int p = 0; p < (source::MOST ? (int)source::MOST : pieces_of<source>(of)); p++)
+template <typename source> FT_INLINE int pieces_of(const row_of_warps &of)
 {
-    return row.x[p];
-}
-FT_INLINE row_in_lanes take_row(const ft_numbers &x, int64_t n)
-{
-    row_in_lanes row;
-FT_UNROLL
-    for (int p = 0; p < HELD; p++) row.x[p] = ft_read_four(x, number_of_piece(p), n);
-    return row;
+    return (int)((of.n + source::N * of.lanes - 1) / (source::N * of.lanes));
 }
 
-/* The mean of a row's squares, of what they are above `mean`. */
-template <typename source> FT_INLINE double mean_square(const source &x, int64_t n, float mean)
+FT_INLINE void take_row(row_in_memory &row, const ft_numbers &x, const row_of_warps &of)
 {
-    double sum = 0;
-    PIECES(p, source::MOST, n)
-    {
-        ft_four d = piece_of(x, p);
+    row.x = ft_from(x, of.row * of.n);
+    row.n = of.n;
+}
+template <int kept>
+FT_INLINE void take_row(row_in_lanes<kept> &row, const ft_numbers &x, const row_of_warps &of)
+{
+    const ft_numbers from = ft_from(x, of.row * of.n);
 FT_UNROLL
-        for (int k = 0; k < 4; k++)
-            d.x[k] = number_of_piece(p) + k < n ? (d.x[k] - mean) * (d.x[k] - mean) : 0.0f;
-        sum += (double)sum_of(d);
+    for (int p = 0; p < FT_CUDA_HELD; p++) {
+        int64_t i = number_of_piece<row_in_lanes<kept>>(of, p);
+        row.x[p] = ft_take_words<kept>(from, i, i < of.n);
     }
-    return ft_warp_sum(sum) / (double)n;
+}
+FT_INLINE void read_piece(float *x, const row_in_memory &row, const row_of_warps &of, int p)
+{
+    const ft_four y = ft_read_four(row.x, number_of_piece<row_in_memory>(of, p), row.n);
+FT_UNROLL
+    for (int k = 0; k < 4; k++) x[k] = y.x[k];
+}
+template <int kept>
+FT_INLINE void read_piece(float *x, const row_in_lanes<kept> &row, const row_of_warps &, int p)
+{
+    ft_unpack<kept>(x, row.x[p]);
+}
+FT_INLINE void write_piece(const row_in_memory &, const ft_numbers &y, const row_of_warps &of,
+                           int64_t i, const float *x)
+{
+    const ft_four z = {{x[0], x[1], x[2], x[3]}};
+    ft_write_four(y, i, of.n, z);
+}
+template <int kept>
+FT_INLINE void write_piece(const row_in_lanes<kept> &, const ft_numbers &y, const row_of_warps &,
+                           int64_t i, const float *x)
+{
+    ft_put_words<kept>(y, i, x);
 }
 
+/* What a weight has for a piece. */
 template <typename source>
-FT_INLINE void norm_row(const ft_norm_args &a, int64_t row, const source &x)
+FT_INLINE void read_weight(float *x, const float *w, int64_t i, int64_t n)
 {
-    const ft_numbers y = ft_from(a.y, row * a.D), w = ft_f32(a.w), b = ft_f32(a.b);
-    double sum = 0;
+FT_UNROLL
+    for (int at = 0; at < source::N; at += 4) {
+        ft_four y = {{0, 0, 0, 0}};
+        if (!source::MOST)
+            y = ft_read_four(ft_f32(w), i + at, n);
+        else if (i < n)
+            y = ft_get(w + i + at);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) x[at + k] = y.x[k];
+    }
+}
+
+/* In f32, in pairs; n is a power of two. */
+template <int n> FT_INLINE float sum_in_pairs(const float *x)
+{
+    float sum[n];
+FT_UNROLL
+    for (int k = 0; k < n; k++) sum[k] = x[k];
+FT_UNROLL
+    for (int half = n / 2; half; half /= 2)
+FT_UNROLL
+        for (int k = 0; k < half; k++) sum[k] += sum[k + half];
+    return sum[0];
+}
+
+/* Of a lane: a sum of what its pieces add. Those in registers are added in f32, others in f64. */
+template <typename source> struct lane_sum {
+    float piece[source::MOST ? (int)source::MOST : 1];
+    double before;
+    FT_INLINE void clear(lane_sum &sum)
+    {
+        sum.before = 0;
+    }
+    FT_INLINE void add(lane_sum &sum, int p, const float *x)
+    {
+        float of_piece = sum_in_pairs<source::N>(x);
+        if (source::MOST)
+            sum.piece[p] = of_piece;
+        else
+            sum.before += (double)of_piece;
+    }
+    FT_INLINE double all(const lane_sum &sum)
+    {
+        return source::MOST ? (double)sum_in_pairs<source::MOST ? (int)source::MOST : 1>(sum.piece)
+                            : sum.before;
+    }
+};
+
+/* Sums over the warps of a row, the same in all of them. `room`: shared, count * NORM_WARPS. Every
+ * thread of a block comes to it. */
+template <int count> FT_INLINE void sum_row(double *x, const row_of_warps &of, double *room)
+{
+FT_UNROLL
+    for (int mask = FT_WARP / 2; mask; mask /= 2)
+FT_UNROLL
+        for (int k = 0; k < count; k++) x[k] += ft_xor_lane(x[k], mask);
+    if (!of.doubled) return;
+    if (ft_lane() == 0)
+        for (int k = 0; k < count; k++) room[k * FT_CUDA_NORM_WARPS + ft_warp()] = x[k];
+    FT_BLOCK_BARRIER();
+    int first = ft_warp() >> of.doubled << of.doubled;
+FT_UNROLL
+    for (int k = 0; k < count; k++) {
+        x[k] = 0;
+        for (int w = 0; w < 1 << of.doubled; w++) x[k] += room[k * FT_CUDA_NORM_WARPS + first + w];
+    }
+}
+
+template <typename source> FT_INLINE void norm_row(const ft_norm_args &a, double *room)
+{
+    const row_of_warps of = row_of_this(a.rows, a.D, a.doubled);
+    source row;
+    take_row(row, a.x, of);
+    float x[source::N], w[source::N], b[source::N] = {0}, mean = 0;
+    lane_sum<source> sum;
+    lane_sum<source>::clear(sum);
     if (a.centred) {
-        PIECES(p, source::MOST, a.D) sum += (double)sum_of(piece_of(x, p));
-    }
-    float mean = a.centred ? (float)(ft_warp_sum(sum) / (double)a.D) : 0.0f;
-    float rstd = (float)(1.0 / sqrt(mean_square(x, a.D, mean) + (double)a.eps));
-    PIECES(p, source::MOST, a.D)
-    {
-        int64_t i = number_of_piece(p);
-        ft_four n = piece_of(x, p);
-        const ft_four factor = ft_read_four(w, i, a.D);
-FT_UNROLL
-        for (int k = 0; k < 4; k++) n.x[k] = (n.x[k] - mean) * rstd * factor.x[k];
-        if (a.centred) {
-            const ft_four more = ft_read_four(b, i, a.D);
-FT_UNROLL
-            for (int k = 0; k < 4; k++) n.x[k] += more.x[k];
+        PIECES(source, p, of)
+        {
+            read_piece(x, row, of, p);
+            lane_sum<source>::add(sum, p, x);
         }
-        ft_write_four(y, i, a.D, n);
+        double all = lane_sum<source>::all(sum);
+        sum_row<1>(&all, of, room);
+        mean = (float)(all * a.part);
     }
-    if (ft_lane()) return;
-    if (a.centred) a.stats[2 * row] = mean;
-    a.stats[a.centred ? 2 * row + 1 : row] = rstd;
+    lane_sum<source>::clear(sum);
+    PIECES(source, p, of)
+    {
+        int64_t i = number_of_piece<source>(of, p);
+        read_piece(x, row, of, p);
+FT_UNROLL
+        for (int k = 0; k < source::N; k++)
+            x[k] = i + k < of.n ? (x[k] - mean) * (x[k] - mean) : 0.0f;
+        lane_sum<source>::add(sum, p, x);
+    }
+    double all = lane_sum<source>::all(sum);
+    sum_row<1>(&all, of, room + FT_CUDA_NORM_WARPS);
+    float rstd = ft_inverse_root((float)(all * a.part + (double)a.eps));
+    const ft_numbers y = ft_from(a.y, of.row * of.n);
+    PIECES(source, p, of)
+    {
+        int64_t i = number_of_piece<source>(of, p);
+        if (i >= of.n) break;
+        read_weight<source>(w, a.w, i, of.n);
+        if (a.centred) read_weight<source>(b, a.b, i, of.n);
+        read_piece(x, row, of, p);
+FT_UNROLL
+        for (int k = 0; k < source::N; k++) x[k] = (x[k] - mean) * rstd * w[k] + b[k];
+        write_piece(row, y, of, i, x);
+    }
+    if (of.lane || !of.n) return;
+    if (a.centred) a.stats[2 * of.row] = mean;
+    a.stats[a.centred ? 2 * of.row + 1 : of.row] = rstd;
 }
 
-FT_KERNEL(norm)
+/* Whether rows of x fit into lanes, with those of y beside them. */
+FT_INLINE bool fits_lanes(const ft_numbers &x, const ft_numbers &y, const float *w, int64_t n,
+                          int doubled)
 {
-    int64_t row = ft_warp_row();
-    if (row >= a.rows) return;
-    const row_in_memory x = {ft_from(a.x, row * a.D), a.D};
-    if (fits_lanes(a.D))
-        norm_row(a, row, take_row(x.x, a.D));
+    return x.kept == y.kept && ft_in_words(x, n) && ft_in_words(y, n) && ft_aligned(w) &&
+           n << (ft_is_f32(x) ? 2 : 1) <= FT_CUDA_HELD * 16 * FT_WARP << doubled;
+}
+
+FT_CROWDED_KERNEL(3, norm)
+{
+    FT_SHARED(double, room, 2 * FT_CUDA_NORM_WARPS);
+    bool fits = fits_lanes(a.x, a.y, a.w, a.D, a.doubled) && ft_aligned(a.b);
+    if (!fits)
+        norm_row<row_in_memory>(a, room);
+    else if (ft_is_f32(a.x))
+        norm_row<row_in_lanes<FT_CUDA_F32>>(a, room);
+    else if (ft_is_f16(a.x))
+        norm_row<row_in_lanes<FT_CUDA_F16>>(a, room);
     else
-        norm_row(a, row, x);
+        norm_row<row_in_lanes<FT_CUDA_BF16>>(a, room);
 }
 
-/* Of a row, g = dy w and n = (x - mean) rstd. */
-struct norm_row_of {
-    ft_numbers w;
-    float mean, rstd;
-};
-
-template <typename source>
-FT_INLINE void read_norm(const norm_row_of &of, const source &dy, const source &x, int p, int64_t D,
-                         ft_four *g, ft_four *n)
+/* Of a row, g = dy w and n = (x - mean) rstd: dx = rstd (g - mean(g) - n mean(g n)) */
+template <typename source> FT_INLINE void grade_norm(const ft_norm_grad_args &a, double *room)
 {
-    const ft_four w = ft_read_four(of.w, number_of_piece(p), D);
-    *g = piece_of(dy, p);
-    *n = piece_of(x, p);
-FT_UNROLL
-    for (int k = 0; k < 4; k++) {
-        g->x[k] *= w.x[k];
-        n->x[k] = (n->x[k] - of.mean) * of.rstd;
-    }
-}
-
-/* dx = rstd (g - mean(g) - n mean(g n)) */
-template <typename source>
-FT_INLINE void grade_norm(const ft_norm_grad_args &a, int64_t row, const source &dy,
-                          const source &x)
-{
-    const norm_row_of of = {ft_f32(a.w), a.centred ? a.stats[2 * row] : 0.0f,
-                            a.stats[a.centred ? 2 * row + 1 : row]};
-    const ft_numbers dx = ft_from(a.dx, row * a.D);
-    double sum_g = 0, sum_gn = 0;
-    ft_four g, n;
-    PIECES(p, source::MOST, a.D)
+    enum { N = source::N };
+    const row_of_warps of = row_of_this(a.rows, a.D, a.doubled);
+    source dy, x;
+    take_row(dy, a.dy, of);
+    take_row(x, a.x, of);
+    float g[N], n[N], w[N];
+    float mean = a.centred && of.n ? a.stats[2 * of.row] : 0.0f;
+    float rstd = of.n ? a.stats[a.centred ? 2 * of.row + 1 : of.row] : 0.0f;
+    lane_sum<source> sum_g, sum_gn;
+    lane_sum<source>::clear(sum_g);
+    lane_sum<source>::clear(sum_gn);
+    PIECES(source, p, of)
     {
-        read_norm(of, dy, x, p, a.D, &g, &n);
-        sum_g += (double)sum_of(g);
+        read_weight<source>(w, a.w, number_of_piece<source>(of, p), of.n);
+        read_piece(g, dy, of, p);
+        read_piece(n, x, of, p);
 FT_UNROLL
-        for (int k = 0; k < 4; k++) n.x[k] *= g.x[k];
-        sum_gn += (double)sum_of(n);
+        for (int k = 0; k < N; k++) {
+            g[k] *= w[k];
+            n[k] = (n[k] - mean) * rstd * g[k];
+        }
+        lane_sum<source>::add(sum_g, p, g);
+        lane_sum<source>::add(sum_gn, p, n);
     }
-    float mean_g = a.centred ? (float)(ft_warp_sum(sum_g) / (double)a.D) : 0.0f;
-    float mean_gn = (float)(ft_warp_sum(sum_gn) / (double)a.D);
-    PIECES(p, source::MOST, a.D)
+    double sums[2] = {lane_sum<source>::all(sum_gn), lane_sum<source>::all(sum_g)};
+    sum_row<2>(sums, of, room);
+    float mean_gn = (float)(sums[0] * a.part);
+    float mean_g = a.centred ? (float)(sums[1] * a.part) : 0.0f;
+    const ft_numbers dx = ft_from(a.dx, of.row * of.n);
+    PIECES(source, p, of)
     {
-        read_norm(of, dy, x, p, a.D, &g, &n);
+        int64_t i = number_of_piece<source>(of, p);
+        if (i >= of.n) break;
+        read_weight<source>(w, a.w, i, of.n);
+        read_piece(g, dy, of, p);
+        read_piece(n, x, of, p);
 FT_UNROLL
-        for (int k = 0; k < 4; k++) g.x[k] = of.rstd * (g.x[k] - mean_g - n.x[k] * mean_gn);
-        ft_write_four(dx, number_of_piece(p), a.D, g);
+        for (int k = 0; k < N; k++)
+            g[k] = rstd * (g[k] * w[k] - mean_g - (n[k] - mean) * rstd * mean_gn);
+        write_piece(dy, dx, of, i, g);
     }
 }
 
 FT_KERNEL(norm_grad)
 {
-    int64_t row = ft_warp_row();
-    if (row >= a.rows) return;
-    const row_in_memory dy = {ft_from(a.dy, row * a.D), a.D}, x = {ft_from(a.x, row * a.D), a.D};
-    if (fits_lanes(a.D))
-        grade_norm(a, row, take_row(dy.x, a.D), take_row(x.x, a.D));
+    FT_SHARED(double, room, 2 * FT_CUDA_NORM_WARPS);
+    bool fits = fits_lanes(a.x, a.dy, a.w, a.D, a.doubled) &&
+                fits_lanes(a.x, a.dx, a.w, a.D, a.doubled);
+    if (!fits)
+        grade_norm<row_in_memory>(a, room);
+    else if (ft_is_f32(a.x))
+        grade_norm<row_in_lanes<FT_CUDA_F32>>(a, room);
+    else if (ft_is_f16(a.x))
+        grade_norm<row_in_lanes<FT_CUDA_F16>>(a, room);
     else
-        grade_norm(a, row, dy, x);
+        grade_norm<row_in_lanes<FT_CUDA_BF16>>(a, room);
 }
 
 /* -- sums over rows ---------------------------------------------------------------------------- */

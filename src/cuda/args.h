@@ -71,21 +71,23 @@ typedef struct ft_softmax_args {
     int64_t rows, n;
 } ft_softmax_args;
 
-/* Norms over rows of D; a warp a row. stats: rstd, or mean and rstd. b NULL: RMS. */
+/* Norms over rows of D; 1 << doubled warps a row. stats: rstd, or mean and rstd. b NULL: RMS. */
 typedef struct ft_norm_args {
     ft_numbers y, x;
     float *stats;
     const float *w, *b;
     int64_t rows, D;
+    double part; /* 1 / D */
     float eps;
-    int32_t centred;
+    int32_t centred, doubled;
 } ft_norm_args;
 
 typedef struct ft_norm_grad_args {
     ft_numbers dx, dy, x;
     const float *w, *stats;
     int64_t rows, D;
-    int32_t centred;
+    double part; /* 1 / D */
+    int32_t centred, doubled;
 } ft_norm_grad_args;
 
 /* parts (n_parts, D) f64: sums over so many rows of x (rows, D); with `x` and `stats`, of dy times

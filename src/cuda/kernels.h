@@ -18,8 +18,8 @@
     X(elements, gated_gelu, 256)                                                                   \
     X(elements, dropout, 256)                                                                      \
     X(rows, softmax, 128)                                                                          \
-    X(rows, norm, 128)                                                                             \
-    X(rows, norm_grad, 128)                                                                        \
+    X(rows, norm, 256)                                                                             \
+    X(rows, norm_grad, 256)                                                                        \
     X(rows, column_parts, 256)                                                                     \
     X(rows, column_sum, 256)                                                                       \
     X(rows, reduce, 256)                                                                           \
@@ -90,17 +90,19 @@ typedef enum {
 } ft_cuda_kernel;
 
 enum {
-    FT_CUDA_EACH = 1024,   /* elements of a block, in kernels over elements */
-    FT_CUDA_TILE = 64,     /* of a product: rows and columns of a block */
-    FT_CUDA_COLUMNS = 32,  /* of a block of adafactor_columns */
-    FT_CUDA_SPAN = 128,    /* columns of a block of column_parts */
-    FT_CUDA_PARTS = 64,    /* of the rows, at most, in sums over rows */
-    FT_CUDA_PIECE = 32,    /* rows of one id that are added by one block */
-    FT_CUDA_WARPS = 4,     /* of a block that has a row for each, and of attention */
-    FT_CUDA_TOGETHER = 16, /* queries or keys of a block of attention */
-    FT_CUDA_WIDE = 128,    /* on tensor cores */
-    FT_CUDA_ROWS = 64,     /* of a block of adafactor_apply; of its factors at once */
-    FT_CUDA_LOOKS = 1024   /* parts of a sum of squares, at most */
+    FT_CUDA_EACH = 1024,    /* elements of a block, in kernels over elements */
+    FT_CUDA_TILE = 64,      /* of a product: rows and columns of a block */
+    FT_CUDA_COLUMNS = 32,   /* of a block of adafactor_columns */
+    FT_CUDA_SPAN = 128,     /* columns of a block of column_parts */
+    FT_CUDA_PARTS = 64,     /* of the rows, at most, in sums over rows */
+    FT_CUDA_PIECE = 32,     /* rows of one id that are added by one block */
+    FT_CUDA_WARPS = 4,      /* of a block that has a row for each, and of attention */
+    FT_CUDA_NORM_WARPS = 8, /* of a block of norms */
+    FT_CUDA_HELD = 4,       /* words of 16 bytes of a row in a lane, where norms keep it */
+    FT_CUDA_TOGETHER = 16,  /* queries or keys of a block of attention */
+    FT_CUDA_WIDE = 128,     /* on tensor cores */
+    FT_CUDA_ROWS = 64,      /* of a block of adafactor_apply; of its factors at once */
+    FT_CUDA_LOOKS = 1024    /* parts of a sum of squares, at most */
 };
 
 /* What numbers are kept in, and what operands of products are rounded to. */

@@ -159,33 +159,55 @@ static ft_status softmax_grad_launch(const ft_call *call, ft_error *err)
 
 /* -- norms ------------------------------------------------------------------------------------- */
 
+/* As few warps for a row as have it in registers, 1 << so many; of longer ones, all of a block. */
+static int warps_of(const ft_numbers *x, int64_t D)
+{
+    int64_t bytes = D * (x->kept == FT_CUDA_F32 ? 4 : 2);
+    int doubled = 0;
+    while (1 << doubled < FT_CUDA_NORM_WARPS && bytes > (int64_t)FT_CUDA_HELD * 16 * 32 << doubled)
+        doubled++;
+    return doubled;
+}
+
+static ft_grid norm_grid(int64_t rows, int doubled)
+{
+    return (ft_grid){ft_blocks_of(rows, FT_CUDA_NORM_WARPS >> doubled), 1, 1};
+}
+
 static ft_status norm(const ft_call *call, bool centred, ft_error *err)
 {
-    int64_t rows = ft_rows_of(&call->in[0].shape, 1);
+    int64_t rows = ft_rows_of(&call->in[0].shape, 1), D = ft_dim_back(&call->in[0].shape, -1);
+    const ft_numbers x = ft_cuda_in(call, 0);
     const ft_norm_args args = {.y = ft_cuda_out(call, 0),
-                               .x = ft_cuda_in(call, 0),
+                               .x = x,
                                .stats = ft_out(call, 1),
                                .w = ft_in(call, 1),
                                .b = centred ? ft_in(call, 2) : NULL,
                                .rows = rows,
-                               .D = ft_dim_back(&call->in[0].shape, -1),
+                               .D = D,
+                               .part = 1.0 / (double)D,
                                .eps = (float)call->attrs[0],
-                               .centred = centred};
-    return ft_cuda_launch(call->stream, FT_CUDA_norm, ft_warp_grid(rows), &args, err);
+                               .centred = centred,
+                               .doubled = warps_of(&x, D)};
+    return ft_cuda_launch(call->stream, FT_CUDA_norm, norm_grid(rows, args.doubled), &args, err);
 }
 
 static ft_status norm_grad(const ft_call *call, bool centred, ft_error *err)
 {
     int64_t rows = ft_rows_of(&call->in[0].shape, 1), D = ft_dim_back(&call->in[0].shape, -1);
+    const ft_numbers x = ft_cuda_in(call, 1);
     const ft_norm_grad_args args = {.dx = ft_cuda_out(call, 0),
                                     .dy = ft_cuda_in(call, 0),
-                                    .x = ft_cuda_in(call, 1),
+                                    .x = x,
                                     .w = ft_in(call, 2),
                                     .stats = ft_in(call, 3),
                                     .rows = rows,
                                     .D = D,
-                                    .centred = centred};
-    FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_norm_grad, ft_warp_grid(rows), &args, err));
+                                    .part = 1.0 / (double)D,
+                                    .centred = centred,
+                                    .doubled = warps_of(&x, D)};
+    FT_TRY(
+        ft_cuda_launch(call->stream, FT_CUDA_norm_grad, norm_grid(rows, args.doubled), &args, err));
     ft_column_parts_args columns = {
         .dy = args.dy, .x = args.x, .stats = args.stats, .rows = rows, .D = D, .centred = centred};
     FT_TRY(column_sums(call, columns, ft_out(call, 1), ft_adds(call, 1), err));

@@ -263,6 +263,7 @@ static const ft_sample rms_samples[] = {
     {.in = {{FT_F32, {1, {7}}}, {FT_F32, {1, {7}}}}, .attrs = {1e-5}, .tolerance = 1e-6},
     {.in = {{FT_F32, {2, {40, 1000}}}, {FT_F32, {1, {1000}}}}, .attrs = {1e-6}, .tolerance = 1e-6},
     {.in = {{FT_F32, {2, {3, 1}}}, {FT_F32, {1, {1}}}}, .attrs = {1e-1}, .tolerance = 1e-6},
+    {.in = {{FT_F32, {2, {9, 1600}}}, {FT_F32, {1, {1600}}}}, .attrs = {1e-6}, .tolerance = 1e-6},
     {.in = {{FT_F32, {2, {0, 8}}}, {FT_F32, {1, {8}}}}, .attrs = {1e-6}},
 };
 
@@ -279,6 +280,11 @@ static const ft_sample rms_grad_samples[] = {
             {FT_F32, {1, {1000}}},
             {FT_F32, {1, {300}}}},
      .tolerance = 2e-6},
+    {.in = {{FT_F32, {2, {9, 5000}}},
+            {FT_F32, {2, {9, 5000}}},
+            {FT_F32, {1, {5000}}},
+            {FT_F32, {1, {9}}}},
+     .tolerance = 2e-6},
     {.in = {{FT_F32, {2, {0, 8}}}, {FT_F32, {2, {0, 8}}}, {FT_F32, {1, {8}}}, {FT_F32, {1, {0}}}}},
 };
 
@@ -290,6 +296,12 @@ static const ft_sample layer_samples[] = {
      .attrs = {1e-12},
      .tolerance = 1e-6},
     {.in = {{FT_F32, {2, {40, 1000}}}, {FT_F32, {1, {1000}}}, {FT_F32, {1, {1000}}}},
+     .attrs = {1e-5},
+     .tolerance = 1e-6},
+    {.in = {{FT_F32, {2, {7, 1600}}}, {FT_F32, {1, {1600}}}, {FT_F32, {1, {1600}}}},
+     .attrs = {1e-5},
+     .tolerance = 1e-6},
+    {.in = {{FT_F32, {2, {3, 8200}}}, {FT_F32, {1, {8200}}}, {FT_F32, {1, {8200}}}},
      .attrs = {1e-5},
      .tolerance = 1e-6},
     {.in = {{FT_F32, {2, {0, 8}}}, {FT_F32, {1, {8}}}, {FT_F32, {1, {8}}}}, .attrs = {1e-5}},
@@ -307,6 +319,11 @@ static const ft_sample layer_grad_samples[] = {
             {FT_F32, {2, {300, 1000}}},
             {FT_F32, {1, {1000}}},
             {FT_F32, {2, {300, 2}}}},
+     .tolerance = 2e-6},
+    {.in = {{FT_F32, {2, {7, 1600}}},
+            {FT_F32, {2, {7, 1600}}},
+            {FT_F32, {1, {1600}}},
+            {FT_F32, {2, {7, 2}}}},
      .tolerance = 2e-6},
     {.in =
          {{FT_F32, {2, {0, 8}}}, {FT_F32, {2, {0, 8}}}, {FT_F32, {1, {8}}}, {FT_F32, {2, {0, 2}}}}},

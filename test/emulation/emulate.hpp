@@ -7,6 +7,7 @@
 #ifndef FT_EMULATE_H
 #define FT_EMULATE_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -83,6 +84,16 @@ FT_INLINE void ft_copies_done()
     emu_copies_done();
 }
 
+FT_INLINE float ft_reciprocal(float x)
+{
+    return 1.0f / x;
+}
+
+FT_INLINE float ft_inverse_root(float x)
+{
+    return (float)(1.0 / sqrt((double)x));
+}
+
 /* The kernel as the emulated runtime calls it, once for each thread. */
 #define FT_KERNEL(name)                                                                            \
     static void name##_thread(const ft_##name##_args &a);                                          \
@@ -95,5 +106,6 @@ FT_INLINE void ft_copies_done()
 
 #define FT_ROOMY_KERNEL(name)  FT_KERNEL(name)
 #define FT_PAIRED_KERNEL(name) FT_KERNEL(name)
+#define FT_CROWDED_KERNEL(blocks, name) FT_KERNEL(name)
 
 #endif
