@@ -1,5 +1,6 @@
 /* kernels/rows.cu - kernels over the rows and columns of matrices. Of rows four numbers are taken
- * at once and added in f32; sums of such sums are f64, for which many cards have few units. */
+ * at once, or 16 bytes, and added in f32; sums of such sums are f64, for which many cards have few
+ * units. */
 #include "numbers.h"
 
 /* The first of four numbers of this lane of a row of n; of this thread, where a block has a row. */
@@ -364,57 +365,146 @@ FT_KERNEL(norm_grad)
 
 /* -- sums over rows ---------------------------------------------------------------------------- */
 
-/* What a row adds to four columns. */
-FT_INLINE ft_four addends(const ft_column_parts_args &a, int64_t row, int64_t d)
-{
-    ft_four dy = ft_read_four(ft_from(a.dy, row * a.D), d, a.D);
-    if (!a.x.at) return dy;
-    const ft_four x = ft_read_four(ft_from(a.x, row * a.D), d, a.D);
-    float mean = a.centred ? a.stats[2 * row] : 0.0f;
-    float rstd = a.stats[a.centred ? 2 * row + 1 : row];
+/* N numbers of a row, and how they are read: 16 bytes at once, or any. */
+template <int kept> struct columns_in_words {
+    enum { N = ft_word_of<kept>::N };
+    typedef ft_words piece;
+    FT_INLINE ft_words take(const ft_numbers &x, int64_t row, int64_t d, int64_t D, bool there)
+    {
+        return ft_take_words<kept>(x, row * D + d, there);
+    }
+    FT_INLINE void unpack(float *x, const ft_words &from)
+    {
+        ft_unpack<kept>(x, from);
+    }
+};
+struct any_columns {
+    enum { N = 4 };
+    typedef ft_four piece;
+    FT_INLINE ft_four take(const ft_numbers &x, int64_t row, int64_t d, int64_t D, bool there)
+    {
+        return ft_read_four(ft_from(x, row * D), d, there ? D : 0);
+    }
+    FT_INLINE void unpack(float *x, const ft_four &from)
+    {
 FT_UNROLL
-    for (int k = 0; k < 4; k++) dy.x[k] *= (x.x[k] - mean) * rstd;
-    return dy;
-}
+        for (int k = 0; k < 4; k++) x[k] = from.x[k];
+    }
+};
 
-/* A warp has a row of the block's columns at a time, four columns for each lane. */
-FT_KERNEL(column_parts)
+/* What TOGETHER rows, `step` apart, add to N columns in f32: dy, and dy times the normalised x. */
+template <typename columns, bool normed, int TOGETHER>
+FT_INLINE void add_rows(const ft_column_parts_args &a, int64_t row, int step, int64_t end,
+                        int64_t d, double *sum, double *sum_normed)
 {
-    const int WARPS = 8, TOGETHER = 4; /* of the block; rows that are added in f32 */
-    FT_SHARED(double, sums, WARPS *FT_CUDA_SPAN);
-    int64_t first = (int64_t)blockIdx.x * FT_CUDA_SPAN, d = first + 4 * ft_lane();
-    int64_t from = (int64_t)blockIdx.y * a.per_part, end = ft_least(from + a.per_part, a.rows);
-    double sum[4] = {0, 0, 0, 0};
-    for (int64_t row = from + ft_warp(); d < a.D && row < end; row += TOGETHER * WARPS) {
-        ft_four x = {{0, 0, 0, 0}};
+    enum { N = columns::N };
+    typename columns::piece dy[TOGETHER], x[TOGETHER];
+    float mean[TOGETHER], rstd[TOGETHER];
 FT_UNROLL
-        for (int i = 0; i < TOGETHER; i++) {
-            if (row + i * WARPS >= end) continue;
-            const ft_four y = addends(a, row + i * WARPS, d);
+    for (int i = 0; i < TOGETHER; i++) {
+        int64_t own = row + i * step;
+        dy[i] = columns::take(a.dy, own, d, a.D, own < end);
+        if (!normed) continue;
+        x[i] = columns::take(a.x, own, d, a.D, own < end);
+        mean[i] = own < end && a.centred ? a.stats[2 * own] : 0.0f;
+        rstd[i] = own < end ? a.stats[a.centred ? 2 * own + 1 : own] : 0.0f;
+    }
+    float some[N] = {0}, some_normed[N] = {0};
 FT_UNROLL
-            for (int k = 0; k < 4; k++) x.x[k] += y.x[k];
+    for (int i = 0; i < TOGETHER; i++) {
+        float of_dy[N], of_x[N];
+        columns::unpack(of_dy, dy[i]);
+        if (normed) columns::unpack(of_x, x[i]);
+FT_UNROLL
+        for (int k = 0; k < N; k++) {
+            some[k] += of_dy[k];
+            if (normed) some_normed[k] += of_dy[k] * ((of_x[k] - mean[i]) * rstd[i]);
         }
-FT_UNROLL
-        for (int k = 0; k < 4; k++) sum[k] += (double)x.x[k];
     }
 FT_UNROLL
-    for (int k = 0; k < 4; k++) sums[ft_warp() * FT_CUDA_SPAN + 4 * ft_lane() + k] = sum[k];
-    FT_BLOCK_BARRIER();
-    int own = (int)threadIdx.x;
-    if (own >= FT_CUDA_SPAN || first + own >= a.D) return;
-    double all = 0;
-    for (int w = 0; w < WARPS; w++) all += sums[w * FT_CUDA_SPAN + own];
-    a.parts[(int64_t)blockIdx.y * a.D + first + own] = all;
+    for (int k = 0; k < N; k++) {
+        if (!normed || a.centred) sum[k] += (double)some[k];
+        if (normed) sum_normed[k] += (double)some_normed[k];
+    }
 }
 
+/* A thread has N columns, of some rows of the part. Those beside it in a warp have the same columns
+ * of other rows, and so have the other warps. */
+template <typename columns, bool normed>
+FT_INLINE void columns_of_part(const ft_column_parts_args &a, double *room)
+{
+    enum { N = columns::N, ACROSS = FT_CUDA_SPAN / N, WARPS = 8, ROWS = WARPS * FT_WARP / ACROSS };
+    int own = (int)threadIdx.x, across = own % ACROSS;
+    int64_t first = (int64_t)blockIdx.x * FT_CUDA_SPAN, d = first + N * across;
+    int64_t from = (int64_t)blockIdx.y * a.per_part, end = ft_least(from + a.per_part, a.rows);
+    double sum[N] = {0}, sum_normed[N] = {0};
+    const int TOGETHER = normed ? 4 : 8;
+    for (int64_t row = from + own / ACROSS; d < a.D && row < end; row += TOGETHER * ROWS)
+        add_rows<columns, normed, TOGETHER>(a, row, ROWS, end, d, sum, sum_normed);
+FT_UNROLL
+    for (int k = 0; k < N; k++) {
+FT_UNROLL
+        for (int mask = FT_WARP / 2; mask >= ACROSS; mask /= 2) {
+            sum[k] += ft_xor_lane(sum[k], mask);
+            if (normed) sum_normed[k] += ft_xor_lane(sum_normed[k], mask);
+        }
+        if (ft_lane() != across) continue;
+        room[ft_warp() * FT_CUDA_SPAN + N * across + k] = normed ? sum_normed[k] : sum[k];
+        if (normed) room[(WARPS + ft_warp()) * FT_CUDA_SPAN + N * across + k] = sum[k];
+    }
+    FT_BLOCK_BARRIER();
+    int which = own / FT_CUDA_SPAN, column = own % FT_CUDA_SPAN;
+    if (which > (normed && a.centred) || first + column >= a.D) return;
+    double all = 0;
+    for (int w = 0; w < WARPS; w++) all += room[(which * WARPS + w) * FT_CUDA_SPAN + column];
+    a.parts[(which * a.n_parts + blockIdx.y) * a.D + first + column] = all;
+}
+
+template <typename columns>
+FT_INLINE void columns_of_either(const ft_column_parts_args &a, double *room)
+{
+    if (a.x.at)
+        columns_of_part<columns, true>(a, room);
+    else
+        columns_of_part<columns, false>(a, room);
+}
+
+FT_KERNEL(column_parts)
+{
+    FT_SHARED(double, room, 2 * 8 * FT_CUDA_SPAN);
+    bool same = !a.x.at || (a.x.kept == a.dy.kept && ft_in_words(a.x, a.D));
+    if (!same || !ft_in_words(a.dy, a.D))
+        columns_of_either<any_columns>(a, room);
+    else if (ft_is_f32(a.dy))
+        columns_of_either<columns_in_words<FT_CUDA_F32>>(a, room);
+    else if (ft_is_f16(a.dy))
+        columns_of_either<columns_in_words<FT_CUDA_F16>>(a, room);
+    else
+        columns_of_either<columns_in_words<FT_CUDA_BF16>>(a, room);
+}
+
+/* A lane has a column, and a warp every so many of the parts. */
 FT_KERNEL(column_sum)
 {
-    int64_t d = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (d >= a.D) return;
-    double sum = 0;
-    for (int64_t i = 0; i < a.n_parts; i++) sum += a.parts[i * a.D + d];
+    enum { WARPS = 8, EACH = FT_CUDA_PARTS / WARPS };
+    FT_SHARED(double, room, WARPS *FT_WARP);
+    int64_t d = (int64_t)blockIdx.x * FT_WARP + ft_lane();
+    const double *parts = a.parts + (int64_t)blockIdx.y * a.n_parts * a.D;
+    double some[EACH], sum = 0;
+FT_UNROLL
+    for (int k = 0; k < EACH; k++) {
+        int part = ft_warp() + k * WARPS;
+        some[k] = d < a.D && part < a.n_parts ? parts[part * a.D + d] : 0.0;
+    }
+FT_UNROLL
+    for (int k = 0; k < EACH; k++) sum += some[k];
+    room[threadIdx.x] = sum;
+    FT_BLOCK_BARRIER();
+    if (ft_warp() || d >= a.D) return;
+    for (int w = 1; w < WARPS; w++) sum += room[w * FT_WARP + ft_lane()];
     float rounded = (float)sum; /* what is added is what would be given alone */
-    a.y[d] = a.add ? a.y[d] + rounded : rounded;
+    float *y = a.y[blockIdx.y];
+    y[d] = a.add[blockIdx.y] ? y[d] + rounded : rounded;
 }
 
 /* -- reductions -------------------------------------------------------------------------------- */

@@ -90,8 +90,9 @@ typedef struct ft_norm_grad_args {
     int32_t centred, doubled;
 } ft_norm_grad_args;
 
-/* parts (n_parts, D) f64: sums over so many rows of x (rows, D); with `x` and `stats`, of dy times
- * the normalised x, for the gradient of a norm's weight. Grid: columns, parts. */
+/* parts (n_parts, D) f64: sums over so many rows of x (rows, D). With `x` and `stats`, of dy times
+ * the normalised x, for the gradient of a norm's weight; behind those, of a centred norm, what is
+ * for its bias. Grid: columns, parts. */
 typedef struct ft_column_parts_args {
     ft_numbers dy, x;
     double *parts;
@@ -100,12 +101,12 @@ typedef struct ft_column_parts_args {
     int32_t centred;
 } ft_column_parts_args;
 
-/* y (D) (+)= the sum of the parts. Grid: columns. */
+/* y (D) (+)= the sum of the parts. Grid: columns, y. */
 typedef struct ft_column_sum_args {
-    float *y;
+    float *y[2];
     const double *parts;
     int64_t D, n_parts;
-    int32_t add;
+    int32_t add[2];
 } ft_column_sum_args;
 
 /* y[row] = sum of a row of n numbers times factor (+ y), or the largest. A block a row. */

@@ -93,8 +93,8 @@ enum {
     FT_CUDA_EACH = 1024,    /* elements of a block, in kernels over elements */
     FT_CUDA_TILE = 64,      /* of a product: rows and columns of a block */
     FT_CUDA_COLUMNS = 32,   /* of a block of adafactor_columns */
-    FT_CUDA_SPAN = 128,     /* columns of a block of column_parts */
-    FT_CUDA_PARTS = 64,     /* of the rows, at most, in sums over rows */
+    FT_CUDA_SPAN = 64,      /* columns of a block of column_parts */
+    FT_CUDA_PARTS = 128,    /* of the rows, at most, in sums over rows */
     FT_CUDA_PIECE = 32,     /* rows of one id that are added by one block */
     FT_CUDA_WARPS = 4,      /* of a block that has a row for each, and of attention */
     FT_CUDA_NORM_WARPS = 8, /* of a block of norms */

@@ -3,26 +3,42 @@
 
 /* -- sums over rows ---------------------------------------------------------------------------- */
 
-static int64_t column_bytes(int64_t D)
+/* Parts of the rows, so that there are at most some 1024 blocks. */
+static int64_t most_parts(int64_t D)
 {
-    return FT_CUDA_PARTS * D * (int64_t)sizeof(double);
+    enum { BLOCKS = 1024, LEAST = 8 };
+    int64_t most = BLOCKS * FT_CUDA_SPAN / (D + 1);
+    return most < LEAST ? LEAST : most > FT_CUDA_PARTS ? FT_CUDA_PARTS : most;
 }
 
-/* y (D) (+)= the column sums of args.dy, and so on; args without its parts. `work`:
- * column_bytes(D). */
-static ft_status column_sums(const ft_call *call, ft_column_parts_args args, float *y, bool add,
+static int64_t column_bytes(int64_t D)
+{
+    return most_parts(D) * D * (int64_t)sizeof(double);
+}
+
+/* sum->y[0] (D) (+)= the column sums of args.dy, and so on, and with two y those for the bias;
+ * args without its parts. `work`: column_bytes(D) for each y. */
+static ft_status column_sums(const ft_call *call, ft_column_parts_args args, ft_column_sum_args sum,
                              ft_error *err)
 {
-    enum { LEAST = 32 }; /* rows of a part */
-    int64_t per_part = ft_blocks_of(args.rows, FT_CUDA_PARTS);
-    args.per_part = per_part < LEAST ? LEAST : per_part;
+    int64_t together = args.x.at ? 128 : 256; /* rows of 16 bits that a block reads at once */
+    args.per_part = ((args.rows - 1) / (most_parts(args.D) * together) + 1) * together;
     args.n_parts = ft_blocks_of(args.rows, args.per_part);
     args.parts = call->work;
     const ft_grid grid = {ft_blocks_of(args.D, FT_CUDA_SPAN), args.n_parts, 1};
     FT_TRY(ft_cuda_launch(call->stream, FT_CUDA_column_parts, grid, &args, err));
-    const ft_column_sum_args sum = {y, args.parts, args.D, args.n_parts, add};
+    sum.parts = args.parts;
+    sum.D = args.D;
+    sum.n_parts = args.n_parts;
     return ft_cuda_launch(call->stream, FT_CUDA_column_sum,
-                          (ft_grid){ft_blocks_of(args.D, 256), 1, 1}, &sum, err);
+                          (ft_grid){ft_blocks_of(args.D, 32), sum.y[1] ? 2 : 1, 1}, &sum, err);
+}
+
+/* Into output 0. */
+static ft_status column_sums_alone(const ft_call *call, ft_column_parts_args args, ft_error *err)
+{
+    const ft_column_sum_args sum = {.y = {ft_out(call, 0)}, .add = {ft_adds(call, 0)}};
+    return column_sums(call, args, sum, err);
 }
 
 static ft_status bias_grad_launch(const ft_call *call, ft_error *err)
@@ -30,7 +46,7 @@ static ft_status bias_grad_launch(const ft_call *call, ft_error *err)
     const ft_column_parts_args args = {.dy = ft_cuda_in(call, 0),
                                        .rows = ft_rows_of(&call->in[0].shape, 1),
                                        .D = call->out[0].shape.dims[0]};
-    return column_sums(call, args, ft_out(call, 0), ft_adds(call, 0), err);
+    return column_sums_alone(call, args, err);
 }
 
 static int64_t bias_grad_work(const ft_spec *in, const double *attrs)
@@ -92,7 +108,7 @@ static ft_status sum_to_launch(const ft_call *call, ft_error *err)
     int64_t rows = ft_rows_of(&call->in[0].shape, call->out[0].shape.n_dims);
     if (D < FEW) return reduce(call, (axes){1, rows, D}, 1.0, false, err);
     const ft_column_parts_args args = {.dy = ft_cuda_in(call, 0), .rows = rows, .D = D};
-    return column_sums(call, args, ft_out(call, 0), ft_adds(call, 0), err);
+    return column_sums_alone(call, args, err);
 }
 
 static int64_t sum_to_work(const ft_spec *in, const double *attrs)
@@ -208,18 +224,24 @@ static ft_status norm_grad(const ft_call *call, bool centred, ft_error *err)
                                     .doubled = warps_of(&x, D)};
     FT_TRY(
         ft_cuda_launch(call->stream, FT_CUDA_norm_grad, norm_grid(rows, args.doubled), &args, err));
-    ft_column_parts_args columns = {
+    const ft_column_parts_args columns = {
         .dy = args.dy, .x = args.x, .stats = args.stats, .rows = rows, .D = D, .centred = centred};
-    FT_TRY(column_sums(call, columns, ft_out(call, 1), ft_adds(call, 1), err));
-    if (!centred) return FT_OK;
-    columns.x.at = NULL;
-    return column_sums(call, columns, ft_out(call, 2), ft_adds(call, 2), err);
+    const ft_column_sum_args sum = {
+        .y = {ft_out(call, 1), centred ? ft_out(call, 2) : NULL},
+        .add = {ft_adds(call, 1), centred && ft_adds(call, 2)},
+    };
+    return column_sums(call, columns, sum, err);
 }
 
-static int64_t norm_grad_work(const ft_spec *in, const double *attrs)
+static int64_t rms_norm_grad_work(const ft_spec *in, const double *attrs)
 {
     (void)attrs;
     return column_bytes(ft_dim_back(&in[0].shape, -1));
+}
+
+static int64_t layer_norm_grad_work(const ft_spec *in, const double *attrs)
+{
+    return 2 * rms_norm_grad_work(in, attrs);
 }
 
 static ft_status rms_norm_launch(const ft_call *call, ft_error *err)
@@ -290,8 +312,8 @@ const ft_cuda_row ft_cuda_matrix_rows[] = {
     {"softmax_grad", softmax_grad_launch, NULL},
     {"rms_norm", rms_norm_launch, NULL},
     {"layer_norm", layer_norm_launch, NULL},
-    {"rms_norm_grad", rms_norm_grad_launch, norm_grad_work},
-    {"layer_norm_grad", layer_norm_grad_launch, norm_grad_work},
+    {"rms_norm_grad", rms_norm_grad_launch, rms_norm_grad_work},
+    {"layer_norm_grad", layer_norm_grad_launch, layer_norm_grad_work},
     {"cross_entropy", cross_entropy_launch, NULL},
     {"cross_entropy_grad", cross_entropy_grad_launch, NULL},
     {NULL, NULL, NULL},
