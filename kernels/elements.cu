@@ -3,7 +3,7 @@
 
 FT_INLINE float sigmoid(float x)
 {
-    return 1.0f / (1.0f + expf(-x));
+    return ft_reciprocal(1.0f + expf(-x));
 }
 
 /* What gelu (the tanh form) multiplies x by: (1 + tanh u) / 2 is the sigmoid of 2 u. */
@@ -84,98 +84,106 @@ FT_INLINE float apply(ft_cuda_map map, float x, float y, float factor)
     return NAN; /* a row without a case here */
 }
 
-FT_KERNEL(map)
+/* The loop is within each case. */
+FT_INLINE void apply_to_eight(ft_eight &z, int32_t map, const ft_eight &x, const ft_eight &y,
+                              float factor)
 {
-    FT_EACH_FOUR(i, a.n)
-    {
-        const ft_four zeros = {{0, 0, 0, 0}};
-        const ft_four x = a.a.at ? ft_read_four(a.a, i, a.n) : zeros;
-        const ft_four y = a.b.at ? ft_read_four(a.b, i, a.n) : zeros;
-        ft_four z = a.add ? ft_read_four(a.y, i, a.n) : zeros;
-FT_UNROLL
-        for (int k = 0; k < 4; k++) {
-            float given = apply((ft_cuda_map)a.map, x.x[k], y.x[k], a.factor);
-            z.x[k] = a.add ? z.x[k] + given : given;
-        }
-        ft_write_four(a.y, i, a.n, z);
+    switch (map) {
+#define CASE(row, number, ...)                                                                     \
+    case FT_CUDA_##number:                                                                         \
+        FT_UNROLL                                                                                  \
+        for (int k = 0; k < 8; k++) z.x[k] = apply(FT_CUDA_##number, x.x[k], y.x[k], factor);      \
+        return;
+        FT_MAP1_LIST(CASE)
+        FT_MAP2_LIST(CASE)
+        CASE(one, ONE)
+        CASE(scale, SCALE)
+#undef CASE
     }
 }
 
-/* b's four numbers that belong to a's from number i on. */
-FT_INLINE ft_four four_of_b(const ft_binary_args &a, int64_t i)
+FT_CROWDED_KERNEL(10, map)
 {
-    ft_four y = {{0, 0, 0, 0}};
-    int64_t at = a.nb == a.n ? i : i % a.nb;
-    if (at + 4 <= a.nb) return ft_read_four(a.b, at, a.nb);
+    int64_t i = ft_first_of_eight();
+    if (i >= a.n) return;
+    const ft_numbers nothing = {NULL, FT_CUDA_F32}, from[3] = {a.a, a.b, a.add ? a.y : nothing};
+    ft_eight x[3], z;
+    ft_read_eights(x, from, i, a.n);
+    apply_to_eight(z, a.map, x[0], x[1], a.factor);
 FT_UNROLL
-    for (int k = 0; k < 4; k++)
-        if (i + k < a.n) y.x[k] = ft_read(a.b, (at + k) % a.nb);
+    for (int k = 0; k < 8; k++) z.x[k] = a.add ? x[2].x[k] + z.x[k] : z.x[k];
+    ft_write_eight(a.y, i, a.n, z);
+}
+
+/* i / n, in 32 bits where that is enough. */
+FT_INLINE int64_t whole_times(int64_t i, int64_t n)
+{
+    return (i | n) >> 32 ? i / n : (int64_t)((uint32_t)i / (uint32_t)n);
+}
+
+/* Number i of a tensor of nb numbers that begins again behind its end. */
+FT_INLINE int64_t again(int64_t i, int64_t nb)
+{
+    return i < nb ? i : i - whole_times(i, nb) * nb;
+}
+
+/* b's eight numbers that belong to a's from number i on. */
+FT_INLINE ft_eight eight_of_b(const ft_binary_args &a, int64_t i)
+{
+    int64_t at = again(i, a.nb);
+    if (at + 8 <= a.nb) return ft_read_eight(a.b, at, a.nb);
+    ft_eight y = {{0, 0, 0, 0, 0, 0, 0, 0}};
+FT_UNROLL
+    for (int k = 0; k < 8; k++)
+        if (i + k < a.n) y.x[k] = ft_read(a.b, again(at + k, a.nb));
     return y;
 }
 
 FT_KERNEL(binary)
 {
-    FT_EACH_FOUR(i, a.n)
-    {
-        const ft_four x = ft_read_four(a.a, i, a.n), y = four_of_b(a, i);
-        ft_four z;
-FT_UNROLL
-        for (int k = 0; k < 4; k++)
-            z.x[k] = a.kind == FT_CUDA_ADD   ? x.x[k] + y.x[k]
-                     : a.kind == FT_CUDA_SUB ? x.x[k] - y.x[k]
-                     : a.kind == FT_CUDA_MUL ? x.x[k] * y.x[k]
-                                             : x.x[k] / y.x[k];
-        ft_write_four(a.y, i, a.n, z);
+    int64_t i = ft_first_of_eight();
+    if (i >= a.n) return;
+    const ft_numbers nothing = {NULL, FT_CUDA_F32};
+    const ft_numbers from[3] = {a.a, a.nb == a.n ? a.b : nothing, nothing};
+    ft_eight x[3], z;
+    ft_read_eights(x, from, i, a.n);
+    if (a.nb != a.n) x[1] = eight_of_b(a, i);
+    const float *of_a = x[0].x, *of_b = x[1].x;
+#define EACH_OF_EIGHT                                                                              \
+    FT_UNROLL                                                                                      \
+    for (int k = 0; k < 8; k++)
+    if (a.kind == FT_CUDA_ADD) {
+        EACH_OF_EIGHT z.x[k] = of_a[k] + of_b[k];
+    } else if (a.kind == FT_CUDA_SUB) {
+        EACH_OF_EIGHT z.x[k] = of_a[k] - of_b[k];
+    } else if (a.kind == FT_CUDA_MUL) {
+        EACH_OF_EIGHT z.x[k] = of_a[k] * of_b[k];
+    } else {
+        EACH_OF_EIGHT z.x[k] = of_a[k] / of_b[k];
     }
+#undef EACH_OF_EIGHT
+    ft_write_eight(a.y, i, a.n, z);
 }
 
 FT_KERNEL(gated_gelu)
 {
-    FT_EACH_FOUR(i, a.n)
-    {
-        const ft_four x = ft_read_four(a.a, i, a.n), b = ft_read_four(a.b, i, a.n);
-        ft_four gate, slope;
+    int64_t i = ft_first_of_eight();
+    if (i >= a.n) return;
+    const ft_numbers from[3] = {a.a, a.b, a.dy};
+    ft_eight x[3], gate, slope;
+    ft_read_eights(x, from, i, a.n);
 FT_UNROLL
-        for (int k = 0; k < 4; k++) {
-            float t = gelu_gate(x.x[k]);
-            gate.x[k] = x.x[k] * t;
-            slope.x[k] = gelu_slope(x.x[k], t);
-        }
-        if (!a.dy.at) {
-FT_UNROLL
-            for (int k = 0; k < 4; k++) gate.x[k] *= b.x[k];
-            ft_write_four(a.y, i, a.n, gate);
-            continue;
-        }
-        const ft_four dy = ft_read_four(a.dy, i, a.n);
-FT_UNROLL
-        for (int k = 0; k < 4; k++) {
-            gate.x[k] *= dy.x[k];
-            slope.x[k] *= dy.x[k] * b.x[k];
-        }
-        ft_write_four(a.da, i, a.n, slope);
-        ft_write_four(a.db, i, a.n, gate);
+    for (int k = 0; k < 8; k++) {
+        float of_a = x[0].x[k], t = gelu_gate(of_a);
+        gate.x[k] = of_a * t * (a.dy.at ? x[2].x[k] : x[1].x[k]);
+        slope.x[k] = gelu_slope(of_a, t) * (x[2].x[k] * x[1].x[k]);
     }
-}
-
-/* Four elements of a block of eight, from element i on of those before `end`; the first of them is
- * number `first` of the eight. */
-FT_INLINE void drop_four(const ft_dropout_args &a, const uint32_t bits[4], int first, int64_t i,
-                         int64_t end)
-{
-    const ft_four zeros = {{0, 0, 0, 0}};
-    const ft_four seen = a.seen.at ? ft_read_four(a.seen, i, end) : zeros;
-    const ft_four residual = a.residual.at ? ft_read_four(a.residual, i, end) : zeros;
-    ft_four x = ft_read_four(a.x, i, end);
-FT_UNROLL
-    for (int k = 0; k < 4; k++) {
-        float y = a.relu && x.x[k] < 0.0f ? 0.0f : x.x[k];
-        bool kept = a.seen.at ? seen.x[k] > 0.0f
-                              : !a.draw.threshold || ft_kept(bits, first + k, a.draw.threshold);
-        y = kept ? y * a.draw.scale : 0.0f;
-        x.x[k] = a.residual.at ? residual.x[k] + y : y;
+    if (!a.dy.at) {
+        ft_write_eight(a.y, i, a.n, gate);
+        return;
     }
-    ft_write_four(a.y, i, end, x);
+    ft_write_eight(a.da, i, a.n, slope);
+    ft_write_eight(a.db, i, a.n, gate);
 }
 
 FT_KERNEL(dropout)
@@ -183,13 +191,22 @@ FT_KERNEL(dropout)
     int64_t blocks = (a.per_sample + 7) / 8;
     int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= a.samples * blocks) return;
-    int64_t sample = at / blocks, first = at % blocks * 8;
-    int64_t i = sample * a.per_sample + first, end = (sample + 1) * a.per_sample;
+    int64_t sample = whole_times(at, blocks), block = at - sample * blocks;
+    int64_t i = sample * a.per_sample + 8 * block, end = (sample + 1) * a.per_sample;
     uint32_t bits[4] = {0};
-    if (a.draw.threshold && !a.seen.at)
-        ft_philox(a.draw.key, (uint64_t)(at % blocks), a.draw.sample + (uint32_t)sample, bits);
-    drop_four(a, bits, 0, i, end);
-    if (first + 4 < a.per_sample) drop_four(a, bits, 4, i + 4, end);
+    bool draws = a.draw.threshold && !a.seen.at;
+    if (draws) ft_philox(a.draw.key, (uint64_t)block, a.draw.sample + (uint32_t)sample, bits);
+    const ft_numbers from[3] = {a.x, a.residual, a.seen};
+    ft_eight x[3], y;
+    ft_read_eights(x, from, i, end);
+FT_UNROLL
+    for (int k = 0; k < 8; k++) {
+        float own = a.relu && x[0].x[k] < 0.0f ? 0.0f : x[0].x[k];
+        bool kept = a.seen.at ? x[2].x[k] > 0.0f : !draws || ft_kept(bits, k, a.draw.threshold);
+        own = kept ? own * a.draw.scale : 0.0f;
+        y.x[k] = a.residual.at ? x[1].x[k] + own : own;
+    }
+    ft_write_eight(a.y, i, end, y);
 }
 
 /* -- sums of tensors, what is in them ---------------------------------------------------------- */

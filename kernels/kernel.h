@@ -48,8 +48,18 @@ enum {
     extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, FT_PAIR)                    \
         ft_##name(const __grid_constant__ ft_##name##_args a)
 
+#if __CUDA_ARCH__ >= 800
+enum { FT_MOST_THREADS = 1536 }; /* of a multiprocessor, of the smallest of these cards */
+#else
+enum { FT_MOST_THREADS = 1024 };
+#endif
+FT_INLINE constexpr int ft_least_blocks(int blocks, int threads)
+{
+    return blocks * threads > FT_MOST_THREADS ? FT_MOST_THREADS / threads : blocks;
+}
 #define FT_CROWDED_KERNEL(blocks, name)                                                            \
-    extern "C" __global__ void __launch_bounds__(ft_threads_of_##name, blocks)                     \
+    extern "C" __global__ void __launch_bounds__(                                                  \
+        ft_threads_of_##name, ft_least_blocks(blocks, ft_threads_of_##name))                       \
         ft_##name(const __grid_constant__ ft_##name##_args a)
 
 FT_INLINE float ft_from_lane(float x, int lane)
@@ -151,6 +161,12 @@ FT_INLINE int64_t ft_warp_row()
     for (int64_t i = (int64_t)blockIdx.x * FT_CUDA_EACH + 4 * (int64_t)threadIdx.x,                \
                  ft_each_end = ft_least(((int64_t)blockIdx.x + 1) * FT_CUDA_EACH, n);              \
          i < ft_each_end; i += 4 * (int64_t)blockDim.x)
+
+/* Of a block of FT_CUDA_EACH elements, which has 8 for a thread: the first of those. */
+FT_INLINE int64_t ft_first_of_eight()
+{
+    return (int64_t)blockIdx.x * FT_CUDA_EACH + 8 * (int64_t)threadIdx.x;
+}
 
 /* Four numbers at once, from where 16 bytes are aligned. */
 struct alignas(16) ft_four {

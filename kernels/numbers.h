@@ -135,10 +135,15 @@ FT_UNROLL
     }
 }
 
+FT_INLINE int64_t ft_bytes_of(const ft_numbers &x, int64_t n)
+{
+    return n << (ft_is_f32(x) ? 2 : 1);
+}
+
 /* Those from number i on; of nothing, nothing. */
 FT_INLINE ft_numbers ft_from(const ft_numbers &x, int64_t i)
 {
-    ft_numbers y = {x.at ? (char *)x.at + (i << (ft_is_f32(x) ? 2 : 1)) : NULL, x.kept};
+    ft_numbers y = {x.at ? (char *)x.at + ft_bytes_of(x, i) : NULL, x.kept};
     return y;
 }
 
@@ -152,7 +157,7 @@ template <int kept> struct ft_word_of {
 /* Whether rows of n numbers are such, each in its place. */
 FT_INLINE bool ft_in_words(const ft_numbers &x, int64_t n)
 {
-    return (((uintptr_t)x.at | (uintptr_t)(n << (ft_is_f32(x) ? 2 : 1))) & 15) == 0;
+    return (((uintptr_t)x.at | (uintptr_t)ft_bytes_of(x, n)) & 15) == 0;
 }
 
 /* From number i on; zeros if it is not there. */
@@ -189,6 +194,88 @@ FT_UNROLL
         z.x[k] = ft_floats_to_halves(x[2 * k], x[2 * k + 1], kept == FT_CUDA_F16);
     }
     *(ft_words *)((char *)y.at + (i << (kept == FT_CUDA_F32 ? 2 : 1))) = z;
+}
+
+/* -- eight numbers ----------------------------------------------------------------------------- */
+
+struct ft_eight {
+    float x[8];
+};
+/* As they lie in memory, if all are there and begin at 16 bytes. */
+struct ft_eight_kept {
+    ft_words x[2];
+};
+
+FT_INLINE bool ft_eight_at_once(const ft_numbers &x, int64_t i, int64_t n)
+{
+    return i + 8 <= n && (((uintptr_t)x.at + (uintptr_t)ft_bytes_of(x, i)) & 15) == 0;
+}
+/* Of nothing, nothing. */
+FT_INLINE ft_eight_kept ft_take_eight(const ft_numbers &x, int64_t i)
+{
+    const ft_words *at = (const ft_words *)((const char *)x.at + ft_bytes_of(x, i));
+    ft_eight_kept y = {{{{0, 0, 0, 0}}, {{0, 0, 0, 0}}}};
+    if (x.at) y.x[0] = at[0];
+    if (x.at && ft_is_f32(x)) y.x[1] = at[1];
+    return y;
+}
+FT_INLINE ft_eight ft_unpack_eight(const ft_numbers &x, const ft_eight_kept &from)
+{
+    ft_eight y;
+    if (ft_is_f32(x)) {
+        ft_unpack<FT_CUDA_F32>(y.x, from.x[0]);
+        ft_unpack<FT_CUDA_F32>(y.x + 4, from.x[1]);
+    } else if (ft_is_f16(x)) {
+        ft_unpack<FT_CUDA_F16>(y.x, from.x[0]);
+    } else {
+        ft_unpack<FT_CUDA_BF16>(y.x, from.x[0]);
+    }
+    return y;
+}
+/* From number i on, zeros past n and of nothing. */
+FT_INLINE ft_eight ft_read_eight(const ft_numbers &x, int64_t i, int64_t n)
+{
+    ft_eight y = {{0, 0, 0, 0, 0, 0, 0, 0}};
+    if (!x.at) return y;
+    if (ft_eight_at_once(x, i, n)) return ft_unpack_eight(x, ft_take_eight(x, i));
+FT_UNROLL
+    for (int k = 0; k < 8; k++)
+        if (i + k < n) y.x[k] = ft_read(x, i + k);
+    return y;
+}
+/* Those before n. */
+FT_INLINE void ft_write_eight(const ft_numbers &x, int64_t i, int64_t n, const ft_eight &y)
+{
+    if (!ft_eight_at_once(x, i, n)) {
+FT_UNROLL
+        for (int k = 0; k < 8; k++)
+            if (i + k < n) ft_write(x, i + k, y.x[k]);
+    } else if (ft_is_f32(x)) {
+        ft_put_words<FT_CUDA_F32>(x, i, y.x);
+        ft_put_words<FT_CUDA_F32>(x, i + 4, y.x + 4);
+    } else if (ft_is_f16(x)) {
+        ft_put_words<FT_CUDA_F16>(x, i, y.x);
+    } else {
+        ft_put_words<FT_CUDA_BF16>(x, i, y.x);
+    }
+}
+
+/* Of up to three tensors, so that all are asked for before any is unpacked. */
+FT_INLINE void ft_read_eights(ft_eight y[3], const ft_numbers x[3], int64_t i, int64_t n)
+{
+    bool at_once = true;
+FT_UNROLL
+    for (int t = 0; t < 3; t++) at_once = at_once && (!x[t].at || ft_eight_at_once(x[t], i, n));
+    if (at_once) {
+        ft_eight_kept kept[3];
+FT_UNROLL
+        for (int t = 0; t < 3; t++) kept[t] = ft_take_eight(x[t], i);
+FT_UNROLL
+        for (int t = 0; t < 3; t++) y[t] = ft_unpack_eight(x[t], kept[t]);
+        return;
+    }
+FT_UNROLL
+    for (int t = 0; t < 3; t++) y[t] = ft_read_eight(x[t], i, n);
 }
 
 #endif

@@ -11,17 +11,17 @@
 
 /* File of kernels/, name, threads of a block. */
 #define FT_CUDA_KERNELS(X)                                                                         \
-    X(elements, map, 256)                                                                          \
-    X(elements, binary, 256)                                                                       \
+    X(elements, map, 128)                                                                          \
+    X(elements, binary, 128)                                                                       \
     X(product, to_half, 256)                                                                       \
     X(product, clear_gaps, 256)                                                                    \
-    X(elements, gated_gelu, 256)                                                                   \
+    X(elements, gated_gelu, 128)                                                                   \
     X(elements, dropout, 256)                                                                      \
     X(rows, softmax, 128)                                                                          \
-    X(rows, norm, 256)                                                                             \
-    X(rows, norm_grad, 256)                                                                        \
-    X(rows, column_parts, 256)                                                                     \
-    X(rows, column_sum, 256)                                                                       \
+    X(norms, norm, 256)                                                                            \
+    X(norms, norm_grad, 256)                                                                       \
+    X(norms, column_parts, 256)                                                                    \
+    X(norms, column_sum, 256)                                                                      \
     X(rows, reduce, 256)                                                                           \
     X(rows, spread, 256)                                                                           \
     X(rows, max_grad, 256)                                                                         \
