@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "cuda/args.h"
+#include "cuda/attention_args.h"
 #include "cuda/optim_args.h"
 
 #ifdef __CUDACC__

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "cuda/args.h"
+#include "cuda/attention_args.h"
 #include "cuda/optim_args.h"
 #include "cuda/cuda.h"
 

@@ -144,15 +144,15 @@ static ft_status describe(const ft_cublas_api *api, plan *x, ft_error *err)
 static ft_status prefer(const ft_cublas_api *api, cublas_preference preference, const plan *x,
                         size_t scratch_bytes, ft_error *err)
 {
-    static const int matrices[] = {CUBLAS_ALIGNMENT_A, CUBLAS_ALIGNMENT_B, CUBLAS_ALIGNMENT_C,
-                                   CUBLAS_ALIGNMENT_D};
+    static const int attributes[] = {CUBLAS_ALIGNMENT_A, CUBLAS_ALIGNMENT_B, CUBLAS_ALIGNMENT_C,
+                                     CUBLAS_ALIGNMENT_D};
     FT_TRY(check(api->preference_set(preference, CUBLAS_MOST_WORKSPACE, &scratch_bytes,
                                      sizeof scratch_bytes),
                  "a preference", err));
     for (int i = 0; i < 4; i++)
-        FT_TRY(check(
-            api->preference_set(preference, matrices[i], &x->of.alignment, sizeof x->of.alignment),
-            "a preference", err));
+        FT_TRY(check(api->preference_set(preference, attributes[i], &x->of.alignment,
+                                         sizeof x->of.alignment),
+                     "a preference", err));
     return FT_OK;
 }
 

@@ -3,6 +3,7 @@
 #define FT_LAUNCH_H
 
 #include "cuda/args.h"
+#include "cuda/attention_args.h"
 #include "cuda/given.h"
 #include "cuda/optim_args.h"
 

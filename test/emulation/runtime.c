@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cuda/args.h"
+#include "cuda/attention_args.h"
 #include "cuda/optim_args.h"
 #include "emulated.h"
 #include "runtime.h"
