@@ -91,8 +91,8 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
     typedef typename kind::number number;
     const int TILE = at_once<kind, D>::ROWS, KEYS = TILE < 32 ? TILE : 32;
     const int PLACES = kind::AS_READ ? 2 : 1;
-    FT_SHARED(number, keys, PLACES *TILE *D);
-    FT_SHARED(number, values, PLACES *TILE *D);
+    FT_TILE(number, keys, PLACES *TILE *D);
+    FT_TILE(number, values, PLACES *TILE *D);
     FT_SHARED(float, line, PLACES *(BLOCK + TILE));
     FT_SHARED(float, bars, PLACES *TILE);
     const part at = part_of<BLOCK, D>(a.Tq, a.causal ? LATER_HAVE_MORE : ALIKE);
@@ -122,9 +122,9 @@ FT_ROLLED
             sums<KEYS / 8> s = {{{0}}};
             uint32_t kept[2];
             look_up(kept, a, at, j0 + j);
-            multiply_rows<D>(s, q, tile_of(passing, 0, passing.place) + j * D);
+            multiply_rows<D>(s, q, look_at<D>(tile_of(passing, 0, passing.place) + j * D));
             pass_scores(m, at, j, kept, s, &of, y);
-            add_rows<kind, D>(y, s, tile_of(passing, 1, passing.place) + j * D);
+            add_rows<kind, D>(y, s, look_at<D>(tile_of(passing, 1, passing.place) + j * D));
         }
         if (PLACES == 1) FT_BLOCK_BARRIER();
     }

@@ -7,23 +7,24 @@
 #include "scores.h"
 
 /* What is known of a query, for scores of base 2. */
-FT_INLINE query known_of(const ft_attention_args &a, const float *delta, int64_t number, int64_t i)
+FT_INLINE query known_of(const ft_attention_args &a, const float *delta, int number, int i)
 {
     query q = query_of(a, delta, number, i);
     q.lse *= LOG2_E;
     return q;
 }
 
-/* The warp's rows, in registers, or in shared memory with the block's: WHICH of those it has. */
-template <int WHICH, typename kind, int PART>
-FT_INLINE void hold(own_rows<kind, PART> &own, const rows &from, const part &at)
+/* The warp's rows, in registers, or with those of the block in a tile. */
+template <typename kind, int PART>
+FT_INLINE void hold(own_rows<kind, PART> &own, const rows &from, const part &at,
+                    typename kind::number *)
 {
     take(own, part_of_rows(from, at), at.own);
 }
-template <int WHICH, typename kind, int D>
-FT_INLINE void hold(tile_rows<kind, D> &own, const rows &from, const part &at)
+template <typename kind, int D>
+FT_INLINE void hold(tile_rows<kind, D> &own, const rows &from, const part &at,
+                    typename kind::number *tile)
 {
-    FT_SHARED(typename kind::number, tile, BLOCK *D);
     moving_rows<kind, STRIP, D> moving;
     passing_rows<kind> p = pass<kind, D>(from, at.first);
     for (int row = 0; row < BLOCK; row += STRIP) {
@@ -31,8 +32,7 @@ FT_INLINE void hold(tile_rows<kind, D> &own, const rows &from, const part &at)
         if (!moving.DIRECT) settle(moving, tile + row * D);
     }
     ft_copies_done();
-    own.tile = tile;
-    own.first = at.strip;
+    own.place = look_at<D>(tile + at.strip * D).across;
 }
 
 /* -- queries ----------------------------------------------------------------------------------- */
@@ -121,14 +121,16 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
     typedef typename kind::number number;
     const int PART = held::PART, SHARERS = D / PART, ROWS = BLOCK / SHARERS;
     const int PLACES = SHARERS == 1 ? 2 : 1;
-    FT_SHARED(number, keys, PLACES *TILE *D);
-    FT_SHARED(number, values, PLACES *TILE *D);
+    FT_TILE(number, keys, PLACES *TILE *D);
+    FT_TILE(number, values, PLACES *TILE *D);
     FT_SHARED(float, biases, PLACES *(BLOCK + TILE));
     FT_SHARED(float, bars, PLACES *TILE);
+    FT_TILE(number, own, held::IN_TILE ? BLOCK * D : 1);
     FT_SHARED(float, squares, WARPS *STRIP *SQUARE_PITCH);
     const ft_attention_args &of = a.of;
     const part at = part_of<ROWS, PART>(of.Tq, of.causal ? LATER_HAVE_MORE : ALIKE);
     head x = head_of(of, at.number);
+    x.offset = 0; /* calls with a position have no gradient */
     meeting m = meeting_of(of, bars);
     passing_tiles<kind, TILE, D, PLACES> passing = {{}, {}, {keys, values}, 0};
     int end = (int)end_of_keys(of, x, at.first, ROWS), own_end = end_of_own(of, x, at);
@@ -143,7 +145,7 @@ FT_INLINE void grade_queries(const ft_attention_queries_args &a)
     foresee(&m, of, x, at.first, ROWS, 0, TILE);
     fetch(passing);
     take(q, like, at.own);
-    hold<0>(dy, outputs_of(of, x, a.dy), at);
+    hold(dy, outputs_of(of, x, a.dy), at, own);
     for (int half = 0; half < 2; half++)
         known[half] = known_of(of, a.delta, at.number, at.own + own_row() + half * 8);
     for (int j0 = 0; j0 < end; j0 += TILE) {
@@ -166,13 +168,13 @@ FT_ROLLED
             uint32_t kept[2];
             if (seen) {
                 look_up(kept, of, at, j0 + j);
-                multiply_rows<D>(s, q, own_keys + j * D);
-                multiply_rows<D>(ds, dy, own_values + j * D);
+                multiply_rows<D>(s, q, look_at<D>(own_keys + j * D));
+                multiply_rows<D>(ds, dy, look_at<D>(own_values + j * D));
             }
             join(by, s, ds);
             if (!seen) continue;
             pass_grads_by_query(m, at, j, known, kept, s, ds);
-            add_rows<kind, D>(dq, ds, own_keys + j * D);
+            add_rows<kind, D>(dq, ds, look_at<D>(own_keys + j * D));
 FT_UNROLL
                 for (int n = 0; n < KEYS / 8; n += 2)
                     if (line.at) add_square(&line, &ds.x[n], j0 + j + 8 * n, (int)of.Tk);
@@ -263,9 +265,10 @@ FT_INLINE foreseen foresee_queries(const ft_attention_keys_args &a, const part &
 {
     const ft_attention_args &of = a.of;
     int t = (int)threadIdx.x, i = i0 + t % QUERIES, word = t / QUERIES;
-    foreseen next = {known_of(of, a.delta, at.number, word == 0 ? i : of.Tq), ~0u};
-    if (word < rows / 32)
-        next.kept = kept_keys(of, at.number, i, at.first + 32 * word);
+    foreseen next = {{0, 0}, ~0u};
+    if (word >= rows / 32) return next;
+    if (word == 0) next.known = known_of(of, a.delta, at.number, i);
+    next.kept = kept_keys(of, at.number, i, at.first + 32 * word);
     return next;
 }
 
@@ -276,14 +279,16 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
     typedef typename kind::number number;
     const int PART = held_v::PART, SHARERS = D / PART, ROWS = BLOCK / SHARERS;
     const int PLACES = D * sizeof(number) <= 128 ? 2 : 1; /* else there is no room */
-    FT_SHARED(number, queries, PLACES *QUERIES *D);
-    FT_SHARED(number, grads, PLACES *QUERIES *D);
+    FT_TILE(number, queries, PLACES *QUERIES *D);
+    FT_TILE(number, grads, PLACES *QUERIES *D);
+    FT_TILE(number, own, held_v::IN_TILE ? (1 + held_k::IN_TILE) * BLOCK * D : 1);
     FT_SHARED(float, line, PLACES *(BLOCK + QUERIES));
     FT_SHARED(query, known, PLACES *QUERIES);
     FT_SHARED(uint32_t, kept, PLACES *ROWS / 32 * QUERIES);
     const ft_attention_args &of = a.of;
     const part at = part_of<ROWS, PART>(of.Tk, of.causal ? LATER_HAVE_LESS : ALIKE);
     head x = head_of(of, at.number);
+    x.offset = 0; /* calls with a position have no gradient */
     meeting m = meeting_of(of, NULL);
     const rows like = part_of_rows(keys_of(of, x), at);
     const joint<SHARERS, SUB / 8> by = joint_of<SHARERS, SUB / 8>();
@@ -294,14 +299,14 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
     passing_tiles<kind, QUERIES, D, PLACES> passing = {{}, {}, {queries, grads}, 0};
     for (int half = 0; half < 2; half++)
         m.own_bars[half] = bar_of(of, x, at.own + own_row() + half * 8);
-    hold<0>(k, keys_of(of, x), at);
-    hold<1>(v, values_of(of, x), at);
+    hold(k, keys_of(of, x), at, own);
+    hold(v, values_of(of, x), at, own + held_k::IN_TILE * BLOCK * D);
     foreseen next = foresee_queries<QUERIES>(a, at, start, ROWS);
     begin(passing, queries_of(of, x), outputs_of(of, x, a.dy), start);
     foresee(&m, of, x, start, QUERIES, at.first, ROWS);
     fetch(passing);
-    for (int i0 = start; i0 < of.Tq; i0 += QUERIES) {
-        bool more = i0 + QUERIES < of.Tq;
+    for (int i0 = start; i0 < (int)of.Tq; i0 += QUERIES) {
+        bool more = i0 + QUERIES < (int)of.Tq;
         settle(passing);
         const number *own_queries = tile_of(passing, 0, passing.place) + at.d;
         const number *own_grads = tile_of(passing, 1, passing.place) + at.d;
@@ -319,18 +324,18 @@ FT_INLINE void grade_keys(const ft_attention_keys_args &a)
 FT_ROLLED
         for (int i = 0; i < QUERIES; i += SUB) {
             sums<SUB / 8> s = {{{0}}}, ds = {{{0}}};
-            bool seen = at.own < of.Tk && (!of.causal || at.own < i0 + i + SUB);
+            bool seen = at.own < (int)of.Tk && (!of.causal || at.own < i0 + i + SUB);
             if (seen) {
-                multiply_rows<D>(s, k, own_queries + i * D);
-                multiply_rows<D>(ds, v, own_grads + i * D);
+                multiply_rows<D>(s, k, look_at<D>(own_queries + i * D));
+                multiply_rows<D>(ds, v, look_at<D>(own_grads + i * D));
             }
             join(by, s, ds);
             if (seen)
                 pass_grads_by_key(m, at, i, own_known, own_kept + at.strip / 32 * QUERIES, s, ds);
             if (more && PLACES == 1) fetch(passing); /* not before: there are no registers */
             if (!seen) continue;
-            add_rows<kind, D>(dv, s, own_grads + i * D);
-            add_rows<kind, D>(dk, ds, own_queries + i * D);
+            add_rows<kind, D>(dv, s, look_at<D>(own_grads + i * D));
+            add_rows<kind, D>(dk, ds, look_at<D>(own_queries + i * D));
         }
         if (PLACES == 1) FT_BLOCK_BARRIER();
     }

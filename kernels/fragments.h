@@ -25,21 +25,28 @@
 
 #ifdef __CUDACC__
 
+/* An address in shared memory. */
+typedef uint32_t ft_shared_at;
+FT_INLINE ft_shared_at ft_at(const void *x)
+{
+    return (ft_shared_at)__cvta_generic_to_shared(x);
+}
+
 /* Four matrices of 8 rows of 8 numbers, from shared memory. Lane i has the address of row i % 8 of
  * matrix i / 8, aligned to 16 bytes; word m of a lane is of matrix m: (g, 2t), (g, 2t + 1). */
-FT_INLINE void ft_load_matrices(uint32_t x[4], const uint16_t *row)
+FT_INLINE void ft_load_matrices(uint32_t x[4], ft_shared_at row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "r"(row)
                  : "memory");
 }
 /* The same, transposed: (2t, g), (2t + 1, g). */
-FT_INLINE void ft_load_transposed(uint32_t x[4], const uint16_t *row)
+FT_INLINE void ft_load_transposed(uint32_t x[4], ft_shared_at row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "r"(row)
                  : "memory");
 }
 

@@ -74,17 +74,20 @@ FT_INLINE meeting meeting_of(const ft_attention_args &a, float *bars)
 
 FT_INLINE float bar_of(const ft_attention_args &a, const head &x, int key)
 {
-    return key < a.Tk && (!x.mask || x.mask[key]) ? 0.0f : -INFINITY;
+    return key < (int)a.Tk && (!x.mask || x.mask[key]) ? 0.0f : -INFINITY;
 }
 
 /* Reads what the next meeting needs; there are threads enough for one number each. */
 FT_INLINE void foresee(meeting *m, const ft_attention_args &a, const head &x, int query,
                        int queries, int key, int keys)
 {
-    int e = (int)threadIdx.x, distance = key - query + e - (queries - 1);
-    bool there = e < queries + keys - 1 && distance > -a.Tq && distance < a.Tk;
-    m->bias = x.line && there ? LOG2_E * x.line[distance] : 0.0f;
-    m->bar = m->bars && e < keys ? bar_of(a, x, key + e) : 0.0f;
+    int e = (int)threadIdx.x;
+    if (m->biased) {
+        int distance = key - query + e - (queries - 1);
+        bool there = e < queries + keys - 1 && distance > -(int)a.Tq && distance < (int)a.Tk;
+        m->bias = there ? LOG2_E * x.line[distance] : 0.0f;
+    }
+    if (m->bars && e < keys) m->bar = bar_of(a, x, key + e);
 }
 
 /* Puts it where every thread of the block sees it, after a barrier; at bars NULL: not those. */
@@ -124,7 +127,7 @@ FT_UNROLL
 /* Of 32 keys, from a multiple of 32 on, a bit each: whether dropout keeps them for a query. */
 FT_INLINE uint32_t kept_keys(const ft_attention_args &a, int64_t number, int query, int key)
 {
-    if (!a.kept || query >= a.Tq || key >= a.Tk) return ~0u;
+    if (!a.kept || query >= (int)a.Tq || key >= (int)a.Tk) return ~0u;
     const uint32_t *of_head = a.kept + number * ((a.Tk + 31) / 32) * a.Tq;
     return of_head[key / 32 * (int)a.Tq + query];
 }

@@ -25,7 +25,7 @@ FT_INLINE int own_number()
 
 /* The warp's rows, from `first` on, as left operands of products along their numbers. */
 template <typename kind, int D> struct own_rows {
-    enum { PART = D };
+    enum { PART = D, IN_TILE = 0 };
     typename kind::two x[D / 16][4];
 };
 
@@ -50,39 +50,67 @@ template <int N> struct sums {
     float x[N][4];
 };
 
-/* The right operands of two products side by side. */
-template <int D> FT_INLINE void load_along(uint32_t b[4], const uint16_t *tile, int row, int d)
+/* A tile of others, from some row on, a multiple of 16. Of 16 bits: where this lane's rows are that
+ * ft_load_matrices is told, along the numbers of rows and across them; so the pieces that `cell`
+ * puts a number in are an exclusive or away from those of the first. */
+template <typename number> struct tile_at {
+    ft_shared_at along, across;
+};
+template <> struct tile_at<float> {
+    const float *first;
+};
+
+template <int D> FT_INLINE tile_at<uint16_t> look_at(const uint16_t *tile)
 {
-    int lane = ft_lane();
-    ft_load_matrices(b, tile + cell<D>(row + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8));
+    int lane = ft_lane(), low = lane % 8, along = cell<D>(lane / 16 * 8 + low, lane / 8 % 2 * 8);
+    int across = cell<D>(lane / 8 % 2 * 8 + low, lane / 16 * 8);
+    ft_shared_at first = ft_at(tile);
+    return {first + (ft_shared_at)(2 * along), first + (ft_shared_at)(2 * across)};
 }
-template <int D> FT_INLINE void load_along(ft_two b[4], const float *tile, int row, int d)
+template <int D> FT_INLINE tile_at<float> look_at(const float *tile)
+{
+    return {tile};
+}
+
+/* Of a lane's place, that of number d, a multiple of 16, in a row that is `row` further on. */
+template <int D> FT_INLINE ft_shared_at place_of(ft_shared_at lane, int row, int d)
+{
+    return (lane ^ (ft_shared_at)(2 * d)) + (ft_shared_at)(2 * D * row);
+}
+
+/* The right operands of two products side by side. */
+template <int D>
+FT_INLINE void load_along(uint32_t b[4], const tile_at<uint16_t> &tile, int row, int d)
+{
+    ft_load_matrices(b, place_of<D>(tile.along, row, d));
+}
+template <int D> FT_INLINE void load_along(ft_two b[4], const tile_at<float> &tile, int row, int d)
 {
 FT_UNROLL
     for (int m = 0; m < 4; m++)
-        b[m] = *(const ft_two *)(tile + cell<D>(row + m / 2 * 8 + own_row(),
-                                                d + m % 2 * 8 + own_number()));
+        b[m] = *(const ft_two *)(tile.first + cell<D>(row + m / 2 * 8 + own_row(),
+                                                      d + m % 2 * 8 + own_number()));
 }
-template <int D> FT_INLINE void load_across(uint32_t b[4], const uint16_t *tile, int row, int d)
+template <int D>
+FT_INLINE void load_across(uint32_t b[4], const tile_at<uint16_t> &tile, int row, int d)
 {
-    int lane = ft_lane();
-    ft_load_transposed(b, tile + cell<D>(row + lane / 8 % 2 * 8 + lane % 8, d + lane / 16 * 8));
+    ft_load_transposed(b, place_of<D>(tile.across, row, d));
 }
-template <int D> FT_INLINE void load_across(ft_two b[4], const float *tile, int row, int d)
+template <int D> FT_INLINE void load_across(ft_two b[4], const tile_at<float> &tile, int row, int d)
 {
 FT_UNROLL
     for (int m = 0; m < 4; m++)
 FT_UNROLL
         for (int e = 0; e < 2; e++) {
             int from = row + m % 2 * 8 + own_number() + e;
-            b[m].x[e] = tile[cell<D>(from, d + m / 2 * 8 + own_row())];
+            b[m].x[e] = tile.first[cell<D>(from, d + m / 2 * 8 + own_row())];
         }
 }
 
 /* c += the left operand k times numbers 16 k ... of the tile's rows. */
 template <typename kind, int D, int N>
 FT_INLINE void multiply_along(sums<N> &c, const typename kind::two a[4],
-                              const typename kind::number *tile, int k)
+                              const tile_at<typename kind::number> &tile, int k)
 {
 FT_UNROLL
     for (int n = 0; n < N; n += 2) {
@@ -96,7 +124,7 @@ FT_UNROLL
 /* c += own rows times the tile's, each with each. */
 template <int D, typename kind, int PART, int N>
 FT_INLINE void multiply_rows(sums<N> &c, const own_rows<kind, PART> &own,
-                             const typename kind::number *tile)
+                             const tile_at<typename kind::number> &tile)
 {
 FT_UNROLL
     for (int k = 0; k < PART / 16; k++) multiply_along<kind, D>(c, own.x[k], tile, k);
@@ -104,20 +132,18 @@ FT_UNROLL
 
 /* The warp's rows out of a tile of the block's, where registers are too few for them. */
 template <typename kind, int D> struct tile_rows {
-    enum { PART = D };
-    const typename kind::number *tile;
-    int first;
+    enum { PART = D, IN_TILE = 1 };
+    ft_shared_at place; /* as tile_at's `across` */
 };
 
 template <int D, typename kind, int N>
 FT_INLINE void multiply_rows(sums<N> &c, const tile_rows<kind, D> &own,
-                             const typename kind::number *tile)
+                             const tile_at<typename kind::number> &tile)
 {
-    int row = own.first + ft_lane() / 8 % 2 * 8 + ft_lane() % 8;
 FT_UNROLL
     for (int k = 0; k < D / 16; k++) {
         typename kind::two a[4];
-        ft_load_matrices(a, own.tile + cell<D>(row, 16 * k + ft_lane() / 16 * 8));
+        ft_load_matrices(a, place_of<D>(own.place, 0, 16 * k));
         multiply_along<kind, D>(c, a, tile, k);
     }
 }
@@ -160,7 +186,8 @@ FT_UNROLL
 
 /* c += factors (16, 8 N) times the 8 N rows of the tile, their first 8 P numbers. */
 template <typename kind, int D, int P, int N>
-FT_INLINE void add_rows(sums<P> &c, const sums<N> &factors, const typename kind::number *tile)
+FT_INLINE void add_rows(sums<P> &c, const sums<N> &factors,
+                        const tile_at<typename kind::number> &tile)
 {
 FT_UNROLL
     for (int k = 0; k < N / 2; k++) {

@@ -40,9 +40,9 @@ static const uint16_t *row_of(const uint16_t *tile, bool beside_first)
 static void load(uint32_t x[4], const uint16_t *tile, bool beside_first, bool transposed)
 {
     if (transposed)
-        ft_load_transposed(x, row_of(tile, beside_first));
+        ft_load_transposed(x, ft_at(row_of(tile, beside_first)));
     else
-        ft_load_matrices(x, row_of(tile, beside_first));
+        ft_load_matrices(x, ft_at(row_of(tile, beside_first)));
 }
 static void load(ft_two x[4], const float *tile, bool beside_first, bool transposed)
 {

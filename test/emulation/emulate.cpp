@@ -246,7 +246,7 @@ block *own_block()
 {
     if (!own.b) {
         own.b = (block *)calloc(1, sizeof *own.b);
-        if (!own.b || !(own.b->shared = (char *)aligned_alloc(64, SHARED))) abort();
+        if (!own.b || !(own.b->shared = (char *)aligned_alloc(256, SHARED))) abort();
         memset(own.b->shared, 0xff, SHARED); /* NaN */
     }
     return own.b;
@@ -258,7 +258,7 @@ void *emu_shared(size_t bytes)
 {
     block *b = current;
     size_t at = b->cursor[b->running];
-    b->cursor[b->running] = at + (bytes + 63) / 64 * 64;
+    b->cursor[b->running] = at + (bytes + 255) / 256 * 256;
     if (b->cursor[b->running] > SHARED) {
         fprintf(stderr, "emulation: a block uses more than %d bytes of shared memory\n", SHARED);
         abort();

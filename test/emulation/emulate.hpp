@@ -14,6 +14,7 @@
 
 #define FT_INLINE                    static inline
 #define FT_SHARED(type, name, count) type *name = (type *)emu_shared((count) * sizeof(type))
+#define FT_TILE                      FT_SHARED
 #define FT_BLOCK_BARRIER()           emu_barrier(false)
 #define FT_WARP_BARRIER()            emu_barrier(true)
 #define FT_UNROLL

@@ -10,12 +10,18 @@ FT_INLINE uint32_t emu_number(const emu_words *lanes, int matrix, int row, int c
     return ((const uint16_t *)((uintptr_t)shown[0] | (uintptr_t)shown[1] << 32))[column];
 }
 
-FT_INLINE void emu_load(uint32_t x[4], const uint16_t *row, bool transposed)
+typedef uintptr_t ft_shared_at;
+FT_INLINE ft_shared_at ft_at(const void *x)
+{
+    return (uintptr_t)x;
+}
+
+FT_INLINE void emu_load(uint32_t x[4], ft_shared_at row, bool transposed)
 {
     int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    const uint32_t mine[2] = {(uint32_t)(uintptr_t)row, (uint32_t)((uintptr_t)row >> 32)};
+    const uint32_t mine[2] = {(uint32_t)row, (uint32_t)(row >> 32)};
     const emu_words *lanes = emu_show(mine, 2);
-    if ((uintptr_t)row % 16) abort(); /* a card refuses it */
+    if (row % 16) abort(); /* a card refuses it */
     for (int m = 0; m < 4; m++) {
         uint32_t y[2];
         for (int i = 0; i < 2; i++)
@@ -31,11 +37,11 @@ FT_INLINE float ft_exp2(float x)
     return exp2f(x);
 }
 
-FT_INLINE void ft_load_matrices(uint32_t x[4], const uint16_t *row)
+FT_INLINE void ft_load_matrices(uint32_t x[4], ft_shared_at row)
 {
     emu_load(x, row, false);
 }
-FT_INLINE void ft_load_transposed(uint32_t x[4], const uint16_t *row)
+FT_INLINE void ft_load_transposed(uint32_t x[4], ft_shared_at row)
 {
     emu_load(x, row, true);
 }
