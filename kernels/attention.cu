@@ -216,13 +216,14 @@ FT_ROOMY_KERNEL(attention_delta)
 {
     int lanes = (int)a.lanes;
     int64_t number = ft_warp_row() * (FT_WARP / lanes) + ft_lane() / lanes;
-    int64_t h = number % a.H, i = number / a.H % a.Tq, b = number / a.H / a.Tq;
+    int64_t query = ft_whole_times(number, a.H), h = number - query * a.H;
+    int64_t b = ft_whole_times(query, a.Tq), i = query - b * a.Tq;
     const ft_numbers dy = ft_from(a.dy, number * a.D), y = ft_from(a.y, number * a.D);
     double sum = 0;
-    for (int64_t d = 4 * (ft_lane() % lanes); b < a.B && d < a.D; d += 4 * lanes) {
-        const ft_four p = ft_read_four(dy, d, a.D), q = ft_read_four(y, d, a.D);
+    for (int64_t d = 8 * (ft_lane() % lanes); b < a.B && d < a.D; d += 8 * lanes) {
+        const ft_eight p = ft_read_eight(dy, d, a.D), q = ft_read_eight(y, d, a.D);
 FT_UNROLL
-        for (int k = 0; k < 4; k++) sum += (double)p.x[k] * (double)q.x[k];
+        for (int k = 0; k < 8; k++) sum += (double)p.x[k] * (double)q.x[k];
     }
     for (int mask = lanes / 2; mask; mask /= 2) sum += ft_xor_lane(sum, mask);
     if (b < a.B && ft_lane() % lanes == 0) a.delta[(b * a.H + h) * a.Tq + i] = (float)sum;

@@ -115,16 +115,10 @@ FT_UNROLL
     ft_write_eight(a.y, i, a.n, z);
 }
 
-/* i / n, in 32 bits where that is enough. */
-FT_INLINE int64_t whole_times(int64_t i, int64_t n)
-{
-    return (i | n) >> 32 ? i / n : (int64_t)((uint32_t)i / (uint32_t)n);
-}
-
 /* Number i of a tensor of nb numbers that begins again behind its end. */
 FT_INLINE int64_t again(int64_t i, int64_t nb)
 {
-    return i < nb ? i : i - whole_times(i, nb) * nb;
+    return i < nb ? i : i - ft_whole_times(i, nb) * nb;
 }
 
 /* b's eight numbers that belong to a's from number i on. */
@@ -191,7 +185,7 @@ FT_KERNEL(dropout)
     int64_t blocks = (a.per_sample + 7) / 8;
     int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= a.samples * blocks) return;
-    int64_t sample = whole_times(at, blocks), block = at - sample * blocks;
+    int64_t sample = ft_whole_times(at, blocks), block = at - sample * blocks;
     int64_t i = sample * a.per_sample + 8 * block, end = (sample + 1) * a.per_sample;
     uint32_t bits[4] = {0};
     bool draws = a.draw.threshold && !a.seen.at;

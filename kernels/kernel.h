@@ -187,6 +187,12 @@ FT_INLINE void ft_put(float *x, const ft_four &four)
     *(ft_four *)x = four;
 }
 
+/* i / n, in 32 bits where that is enough. */
+FT_INLINE int64_t ft_whole_times(int64_t i, int64_t n)
+{
+    return (i | n) >> 32 ? i / n : (int64_t)((uint32_t)i / (uint32_t)n);
+}
+
 FT_INLINE int64_t ft_least(int64_t x, int64_t y)
 {
     return x < y ? x : y;

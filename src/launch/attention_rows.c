@@ -228,9 +228,9 @@ static ft_status make_delta(const ft_call *call, const ft_attention *a, const ft
                                           .Tq = a->Tq,
                                           .H = a->H,
                                           .D = a->D,
-                                          .lanes = a->D > 64   ? 32
-                                                   : a->D > 32 ? 16
-                                                               : 8};
+                                          .lanes = a->D > 64   ? 16
+                                                   : a->D > 32 ? 8
+                                                               : 4};
     int64_t queries = a->B * a->H * a->Tq;
     return ft_cuda_launch(call->stream, FT_CUDA_attention_delta,
                           ft_warp_grid(ft_blocks_of(queries * args.lanes, 32)), &args, err);
