@@ -43,8 +43,6 @@ if 1.1 * taken < device.memory_bytes * n_devices then begin_peer() end
 local seconds, seen = peers.step_seconds(plan, STEPS, WARM, function()
    if child and not pcall(child.ask, "ready") then child = nil end
 end)
-collectgarbage() -- tensors that look at parameters hold the card's memory
-collectgarbage()
 begin_peer()
 local result = {
    model = name:match("[^/]+/*$"), devices = devices, precision = precision, batch = batch,

@@ -7,6 +7,7 @@ file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.h
 # What tests link to have cards on the host: the driver "emu".
 add_library(ft_emulated OBJECT ${cuda_kernels} ${CMAKE_SOURCE_DIR}/test/emulation/emulate.cpp
             ${CMAKE_SOURCE_DIR}/test/emulation/runtime.c
+            ${CMAKE_SOURCE_DIR}/test/emulation/memory.c
             ${CMAKE_SOURCE_DIR}/test/emulation/graphs.c
             ${CMAKE_SOURCE_DIR}/test/emulation/cublas.c
             ${CMAKE_SOURCE_DIR}/test/emulation/nccl.c)

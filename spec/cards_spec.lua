@@ -153,6 +153,23 @@ describe("a pipeline of cards", function()
       run:free()
    end)
 
+   it("has the memory of a run back when it is freed, though tensors look at its weights", function()
+      if core.engine.devices(cards(1))[1].in_host then
+         return pending("skipped: the device has the host's memory")
+      end
+      local card = ft.cuda.open(cards(1))
+      local function free() return card:usage().free_bytes end
+      local plan, whole = pipeline.plan { devices = cards(1), batch = 2, micro_batches = 2 }
+      local run = pipeline.open(plan, whole)
+      pipeline.legs(run, plan, whole, { { 1, 2 } })
+      local weight, held = run:param(1), free()
+      local value = weight:get(1, 1)
+      run:free()
+      assert.is_true(free() >= held + plan.memory[1].total)
+      assert.equal(value, weight:get(1, 1))
+      card:close()
+   end)
+
    it("says what gave the first number that is not finite, a batch after the fact", function()
       for _, schedule in ipairs { "1f1b", "async" } do
          local problem = files.failure(train, {

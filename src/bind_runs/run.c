@@ -72,14 +72,15 @@ int script_run_new(lua_State *L)
     return 1;
 }
 
-/* The leg ends with the box, while the blueprint is still there; the memory stays for tensors. */
+/* The leg ends with the box, while the blueprint is still there; a card's memory goes with it, what
+ * tensors look at stays. */
 static int run_free(lua_State *L)
 {
     void **box = script_box(L, 1, RUN);
     shared_run *shared = *box;
     *box = NULL;
     if (!shared) return 0;
-    if (shared->now) ft_run_end(shared->now, NULL);
+    ft_run_close(shared->run);
     drop(shared);
     return 0;
 }

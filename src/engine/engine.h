@@ -34,6 +34,10 @@ ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *wor
 ft_status ft_run_check_channels(const ft_device *devices, int n, int rank, ft_error *err);
 /* Bytes per second that the slowest of these files was written with at the beginning; 0: none. */
 double ft_run_swap_rate(const ft_run *run);
+/* Ends a leg that is under way, and gives cards the run's memory back. ft_run_param and
+ * ft_run_state have handed out none of that; what they have, stays until ft_run_free, the only call
+ * that may follow. */
+void ft_run_close(ft_run *run);
 void ft_run_free(ft_run *run);
 
 /* Until rank 0 frees its run. FT_HANG when another process is lost, which then nobody may free. */

@@ -81,12 +81,18 @@ static ft_status allocate_block(ft_run *run, int d, ft_error *err)
     return FT_OK;
 }
 
+static void release_block(worker *w)
+{
+    if (w->block) w->executor->driver->release(w->executor, FT_OF_DEVICE, w->block, w->block_bytes);
+    w->block = NULL;
+}
+
 static void close_device(worker *w)
 {
     if (!w->executor) return;
     const ft_driver *driver = w->executor->driver;
     if (w->compute) driver->close_stream(w->compute);
-    if (w->block) driver->release(w->executor, FT_OF_DEVICE, w->block, w->block_bytes);
+    release_block(w);
     hearing_close(w);
     driver->close(w->executor);
 }
@@ -314,6 +320,15 @@ void ft_run_free(ft_run *run)
     if (run->active) ft_run_end(run, NULL);
     if (leads(run)) ranks_free(run->world);
     free_run(run);
+}
+
+void ft_run_close(ft_run *run)
+{
+    if (!run || is_lost(run)) return;
+    if (run->evaluation) ft_run_end(run->evaluation, NULL);
+    ft_run_end(run, NULL);
+    for (int d = 0; d < run->n_devices; d++)
+        if (run->workers[d].findings) release_block(&run->workers[d]);
 }
 
 /* This process's devices: those of its rank. */

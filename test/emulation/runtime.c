@@ -103,20 +103,6 @@ int emu_begin(void)
     return atomic_load(&failed);
 }
 
-#define BEGIN()                                                                                    \
-    do {                                                                                           \
-        int answer = emu_begin();                                                                  \
-        if (answer) return answer;                                                                 \
-    } while (0)
-
-/* Of calls that no thread may make while it captures. */
-#define BEGIN_OUTSIDE()                                                                            \
-    do {                                                                                           \
-        int outside = emu_outside();                                                               \
-        if (outside) return outside;                                                               \
-        BEGIN();                                                                                   \
-    } while (0)
-
 static int error_name(int error, const char **text)
 {
     *text = error == CU_OUT_OF_MEMORY ? "EMULATED_OUT_OF_MEMORY" : "EMULATED_FAILURE";
@@ -207,52 +193,6 @@ static int enable_peer(cu_context peer, unsigned flags)
     BEGIN();
     if (!current || peer == current || flags) return OTHER_CONTEXT;
     return atomic_exchange(&current->peer, peer) == peer ? CU_PEER_ACCESS_ALREADY : 0;
-}
-
-/* -- memory ------------------------------------------------------------------------------------ */
-
-static int memory_info(size_t *free_bytes, size_t *total)
-{
-    BEGIN();
-    *free_bytes = *total = (size_t)ft_cpu_memory_bytes();
-    return 0;
-}
-
-static int take(void **out, size_t bytes)
-{
-    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (!*out) return CU_OUT_OF_MEMORY;
-    memset(*out, 0xff, bytes); /* NaN: nobody may count on what is there */
-    atomic_fetch_add(&emulated.open, 1);
-    return 0;
-}
-
-static int alloc(cu_address *out, size_t bytes)
-{
-    void *memory;
-    BEGIN_OUTSIDE();
-    int answer = take(&memory, bytes);
-    *out = (cu_address)(uintptr_t)memory;
-    return answer;
-}
-
-static int host_alloc(void **out, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    BEGIN_OUTSIDE();
-    return take(out, bytes);
-}
-
-static int host_release(void *memory)
-{
-    free(memory);
-    atomic_fetch_sub(&emulated.open, 1);
-    return 0;
-}
-
-static int release(cu_address memory)
-{
-    return host_release((void *)(uintptr_t)memory);
 }
 
 /* -- streams ----------------------------------------------------------------------------------- */

@@ -54,7 +54,26 @@ void emu_add_node(cu_stream s, const item *w);
 /* What a call that a capture does not allow answers: 0 where the thread captures nothing. */
 int emu_outside(void);
 
+#define BEGIN()                                                                                    \
+    do {                                                                                           \
+        int answer = emu_begin();                                                                  \
+        if (answer) return answer;                                                                 \
+    } while (0)
+
+/* Of calls that no thread may make while it captures. */
+#define BEGIN_OUTSIDE()                                                                            \
+    do {                                                                                           \
+        int outside = emu_outside();                                                               \
+        if (outside) return outside;                                                               \
+        BEGIN();                                                                                   \
+    } while (0)
+
 /* Entries of the table. */
+int memory_info(size_t *free_bytes, size_t *total);
+int alloc(cu_address *out, size_t bytes);
+int host_alloc(void **out, size_t bytes, unsigned flags);
+int host_release(void *memory);
+int release(cu_address memory);
 int capture_begin(cu_stream s, int mode);
 int capture_info(cu_stream s, int *status, uint64_t *id, cu_graph *graph, const cu_node **nodes,
                  size_t *n);
