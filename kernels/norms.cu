@@ -428,3 +428,23 @@ FT_UNROLL
     float *y = a.y[blockIdx.y];
     y[d] = a.add[blockIdx.y] ? y[d] + rounded : rounded;
 }
+
+/* A thread has four columns. */
+FT_KERNEL(column_few)
+{
+    FT_EACH_FOUR(d, a.D)
+    {
+        double sum[4] = {0};
+        for (int64_t row = 0; row < a.rows; row++) {
+            const ft_four dy = ft_read_four(ft_from(a.dy, row * a.D), d, a.D);
+FT_UNROLL
+            for (int k = 0; k < 4; k++) sum[k] += (double)dy.x[k];
+        }
+        const ft_numbers y = {a.y, FT_CUDA_F32};
+        ft_four all = {{0, 0, 0, 0}};
+        if (a.add) all = ft_read_four(y, d, a.D);
+FT_UNROLL
+        for (int k = 0; k < 4; k++) all.x[k] += (float)sum[k];
+        ft_write_four(y, d, a.D, all);
+    }
+}

@@ -101,6 +101,14 @@ typedef struct ft_column_parts_args {
     int32_t centred;
 } ft_column_parts_args;
 
+/* y (D) (+)= the column sums of dy (rows, D): of few rows. Grid: elements of y, by four. */
+typedef struct ft_column_few_args {
+    ft_numbers dy;
+    float *y;
+    int64_t rows, D;
+    int32_t add;
+} ft_column_few_args;
+
 /* y (D) (+)= the sum of the parts. Grid: columns, y. */
 typedef struct ft_column_sum_args {
     float *y[2];

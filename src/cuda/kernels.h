@@ -22,6 +22,7 @@
     X(norms, norm_grad, 256)                                                                       \
     X(norms, column_parts, 256)                                                                    \
     X(norms, column_sum, 256)                                                                      \
+    X(norms, column_few, 256)                                                                      \
     X(rows, reduce, 256)                                                                           \
     X(rows, spread, 256)                                                                           \
     X(rows, max_grad, 256)                                                                         \
@@ -94,6 +95,7 @@ enum {
     FT_CUDA_TILE = 64,      /* of a product: rows and columns of a block */
     FT_CUDA_COLUMNS = 32,   /* of a block of adafactor_columns */
     FT_CUDA_SPAN = 64,      /* columns of a block of column_parts */
+    FT_CUDA_FEW = 32,       /* rows of column_few, at most */
     FT_CUDA_PARTS = 128,    /* of the rows, at most, in sums over rows */
     FT_CUDA_PIECE = 32,     /* rows of one id that are added by one block */
     FT_CUDA_WARPS = 4,      /* of a block that has a row for each, and of attention */

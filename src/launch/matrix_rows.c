@@ -34,19 +34,20 @@ static ft_status column_sums(const ft_call *call, ft_column_parts_args args, ft_
                           (ft_grid){ft_blocks_of(args.D, 32), sum.y[1] ? 2 : 1, 1}, &sum, err);
 }
 
-/* Into output 0. */
-static ft_status column_sums_alone(const ft_call *call, ft_column_parts_args args, ft_error *err)
+/* Of dy (rows, D) alone, into output 0. */
+static ft_status column_sums_alone(const ft_call *call, int64_t rows, int64_t D, ft_error *err)
 {
     const ft_column_sum_args sum = {.y = {ft_out(call, 0)}, .add = {ft_adds(call, 0)}};
-    return column_sums(call, args, sum, err);
+    const ft_column_parts_args args = {.dy = ft_cuda_in(call, 0), .rows = rows, .D = D};
+    const ft_column_few_args few = {args.dy, sum.y[0], rows, D, sum.add[0]};
+    if (rows > FT_CUDA_FEW) return column_sums(call, args, sum, err);
+    return ft_cuda_launch(call->stream, FT_CUDA_column_few, ft_each_grid(D), &few, err);
 }
 
 static ft_status bias_grad_launch(const ft_call *call, ft_error *err)
 {
-    const ft_column_parts_args args = {.dy = ft_cuda_in(call, 0),
-                                       .rows = ft_rows_of(&call->in[0].shape, 1),
-                                       .D = call->out[0].shape.dims[0]};
-    return column_sums_alone(call, args, err);
+    return column_sums_alone(call, ft_rows_of(&call->in[0].shape, 1), call->out[0].shape.dims[0],
+                             err);
 }
 
 static int64_t bias_grad_work(const ft_spec *in, const double *attrs)
@@ -107,8 +108,7 @@ static ft_status sum_to_launch(const ft_call *call, ft_error *err)
     int64_t D = ft_shape_count(&call->out[0].shape);
     int64_t rows = ft_rows_of(&call->in[0].shape, call->out[0].shape.n_dims);
     if (D < FEW) return reduce(call, (axes){1, rows, D}, 1.0, false, err);
-    const ft_column_parts_args args = {.dy = ft_cuda_in(call, 0), .rows = rows, .D = D};
-    return column_sums_alone(call, args, err);
+    return column_sums_alone(call, rows, D, err);
 }
 
 static int64_t sum_to_work(const ft_spec *in, const double *attrs)
