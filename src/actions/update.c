@@ -302,26 +302,41 @@ static ft_status pack_newest(ft_run *run, int s, int i, bool written, ft_error *
     return FT_OK;
 }
 
-ft_status pack_weights(ft_run *run, int s, int param, unsigned classes, ft_error *err)
+static bool is_of(const ft_seat_layout *seat, int pack, unsigned classes)
+{
+    return classes >> ft_pack_class(seat, pack) & 1;
+}
+
+ft_status pack_weights(ft_run *run, int s, unsigned classes, ft_error *err)
 {
     const ft_seat_layout *seat = &run->blueprint->seats[s];
     for (int i = 0; i < seat->n_packs; i++)
-        if (classes >> ft_pack_class(seat, i) & 1 && (param < 0 || seat->packs[i].param == param))
-            FT_TRY(pack_newest(run, s, i, false, err));
+        if (is_of(seat, i, classes)) FT_TRY(pack_newest(run, s, i, false, err));
+    return FT_OK;
+}
+
+/* Likewise, of one parameter; `written`: the one that needs nothing more. */
+static ft_status pack_param(ft_run *run, int s, int p, int written, ft_error *err)
+{
+    const seat_state *state = &run->seats[s];
+    unsigned classes = packed_here(run, s);
+    for (int i = state->first_pack[p]; i >= 0; i = state->next_pack[i])
+        if (is_of(&run->blueprint->seats[s], i, classes))
+            FT_TRY(pack_newest(run, s, i, i == written, err));
     return FT_OK;
 }
 
 ft_status do_make(worker *w, const ft_action *a, ft_error *err)
 {
     FT_TRY(unit_begins(w, a, err));
-    return pack_weights(w->run, a->seat, -1, 1U << a->item, err);
+    return pack_weights(w->run, a->seat, 1U << a->item, err);
 }
 
 ft_status pack_made(ft_run *run, ft_error *err)
 {
     for (int s = 0; s < run->n_seats; s++) {
         unsigned made = ~packed_here(run, s);
-        if (made && seat_is_here(run, s)) FT_TRY(pack_weights(run, s, -1, made, err));
+        if (made && seat_is_here(run, s)) FT_TRY(pack_weights(run, s, made, err));
     }
     return FT_OK;
 }
@@ -357,10 +372,10 @@ static int find_written(const worker *w, const ft_action *a, int p, ft_dtype *dt
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
+    const seat_state *state = &w->run->seats[a->seat];
     unsigned classes = gives_updates(w, a) ? packed_here(w->run, a->seat) : 0;
-    for (int i = 0; classes && i < seat->n_packs; i++)
-        if (seat->packs[i].param == p && classes >> ft_pack_class(seat, i) & 1 &&
-            ft_pack_is_written(b->cut.graphs[0], &seat->packs[i], dtype))
+    for (int i = state->first_pack[p]; i >= 0; i = state->next_pack[i])
+        if (is_of(seat, i, classes) && ft_pack_is_written(b->cut.graphs[0], &seat->packs[i], dtype))
             return i;
     return -1;
 }
@@ -424,13 +439,11 @@ static ft_status pack_updated(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
-    unsigned classes = packed_here(w->run, a->seat);
-    for (int i = 0; i < seat->n_packs; i++) {
-        int p = seat->packs[i].param;
+    for (int i = 0; i < seat->n_params; i++) {
+        int p = seat->params[i].param;
         ft_dtype dtype;
-        bool updated = b->params[p].owner == a->seat && b->params[p].n_terms;
-        if (updated && classes >> ft_pack_class(seat, i) & 1)
-            FT_TRY(pack_newest(w->run, a->seat, i, find_written(w, a, p, &dtype) == i, err));
+        if (!seat->params[i].owned || !b->params[p].n_terms) continue;
+        FT_TRY(pack_param(w->run, a->seat, p, find_written(w, a, p, &dtype), err));
     }
     return FT_OK;
 }
@@ -511,7 +524,6 @@ ft_status do_adopt(worker *w, const ft_action *a, ft_error *err)
         if (seat->params[i].with_state) keep_state_copy(w, a->seat, i);
     for (int i = 0; i < seat->n_params; i++)
         if (!seat->params[i].owned && b->params[seat->params[i].param].n_terms)
-            FT_TRY(pack_weights(w->run, a->seat, seat->params[i].param,
-                                packed_here(w->run, a->seat), err));
+            FT_TRY(pack_param(w->run, a->seat, seat->params[i].param, -1, err));
     return FT_OK;
 }

@@ -165,6 +165,24 @@ static ft_status point_terms(ft_run *run, int s, ft_error *err)
     return FT_OK;
 }
 
+static ft_status list_packs(ft_run *run, int s, ft_error *err)
+{
+    const ft_seat_layout *seat = &run->blueprint->seats[s];
+    seat_state *state = &run->seats[s];
+    int n_params = run->blueprint->n_params;
+    state->first_pack = ft_arena_array(run->arena, n_params + 1, sizeof(int));
+    state->next_pack = ft_arena_array(run->arena, seat->n_packs + 1, sizeof(int));
+    if (!state->first_pack || !state->next_pack)
+        return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", plan_stage(run, s));
+    for (int p = 0; p < n_params; p++) state->first_pack[p] = -1;
+    for (int i = seat->n_packs - 1; i >= 0; i--) {
+        int *first = &state->first_pack[seat->packs[i].param];
+        state->next_pack[i] = *first;
+        *first = i;
+    }
+    return FT_OK;
+}
+
 static ft_status point_seat(ft_run *run, int s, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
@@ -185,6 +203,7 @@ static ft_status point_seat(ft_run *run, int s, ft_error *err)
         !state->kept_params || !state->kept_packs || !state->updates)
         return ft_fail(err, FT_NOMEM, "engine: no memory for stage %d", plan_stage(run, s));
     FT_TRY(versions_new(run, s, err));
+    FT_TRY(list_packs(run, s, err));
     if (run->trains) {
         point_at_trained(run, s);
         return FT_OK;
@@ -508,7 +527,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
             if (sp->owned || sp->replica)
                 ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->seats[s].kept_params[i], bytes);
         }
-        FT_TRY(pack_weights(run, s, -1, ~0U, err));
+        FT_TRY(pack_weights(run, s, ~0U, err));
     }
     FT_TRY(finish_streams(run, err));
     return leads(run) ? ranks_refresh(run, err) : FT_OK;

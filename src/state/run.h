@@ -69,10 +69,10 @@ typedef struct seat_state {
     ft_sum_term *parts;  /* room for one of each replica */
     double **squares;    /* by own term that is its parameter's only one: its squares; else NULL */
     const void **packed; /* by pack of the seat */
-    void **inputs;       /* by input; set for each action */
-    void **bound;        /* what an action reads or writes in slots of edges; likewise */
-    ft_update *updates;  /* room for one of each parameter */
-    bool *kept_params;   /* by position in the seat's: written, so that it counts as live */
+    int *first_pack, *next_pack; /* by parameter; by pack, of the same parameter; -1: none */
+    void **inputs, **bound;      /* set for each action: by input; what is in slots of edges */
+    ft_update *updates;          /* room for one of each parameter */
+    bool *kept_params;           /* by position in the seat's: written, so that it counts as live */
     bool *kept_packs, *kept_terms;
     float *losses;    /* by ring slot, then its micro-batch of the batch, where the loss is made */
     pool slots, held; /* of activations; of what is kept between halves of backwards */
