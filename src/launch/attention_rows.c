@@ -74,6 +74,13 @@ static int64_t kept_in(const ft_call *call, int n_in, int n_out)
     return kept;
 }
 
+/* Whether what a head has can be counted in 32 bits, as kernels for tensor cores do. */
+static bool is_countable(const ft_attention *a)
+{
+    int64_t most = (a->Tq > a->Tk ? a->Tq : a->Tk) + FT_CUDA_WIDE; /* rows that are looked for */
+    return most * ft_attention_step(a) <= INT32_MAX && a->Tq * ft_blocks_of(a->Tk, 32) <= INT32_MAX;
+}
+
 /* Tensor cores, where the call asks for them and the card has them for such numbers, and rows are
  * all f32 or all as the cores read them. */
 static way way_of(const ft_call *call, const ft_attention *a, int64_t kept)
@@ -96,6 +103,7 @@ static way way_of(const ft_call *call, const ft_attention *a, int64_t kept)
                             [FT_ATTENTION_TF32] = device->tf32_flops_per_s};
     bool half = kept == halves[a->rounding] && kept != FT_CUDA_F32;
     if (rates[a->rounding] == 0 || (kept != FT_CUDA_F32 && !half)) return ordinary;
+    if (!is_countable(a)) return ordinary;
     return cores[a->rounding][half][a->D > 64];
 }
 
