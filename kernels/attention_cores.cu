@@ -2,9 +2,9 @@
  * bits or tf32, sums and the softmax are f32.
  *
  * A block has BLOCK queries of a head, STRIP for each warp, whose sums stay in registers. TILE keys
- * and their values at a time come through shared memory, into one of two places: what comes next is
- * on its way while products are made of what is there. Sources: Dao, arXiv:2307.08691; Milakov,
- * Gimelshein, arXiv:1805.02867. */
+ * and their values at a time come through shared memory. Of operands that are kept as they are
+ * multiplied there is room for two of these: what comes next is on its way while products are made
+ * of what is there. Sources: Dao, arXiv:2307.08691; Milakov, Gimelshein, arXiv:1805.02867. */
 #include "scores.h"
 
 /* The softmax of this lane's two rows so far: the largest score, and this lane's share of the sum

@@ -176,8 +176,8 @@ FT_ROLLED
             pass_grads_by_query(m, at, j, known, kept, s, ds);
             add_rows<kind, D>(dq, ds, look_at<D>(own_keys + j * D));
 FT_UNROLL
-                for (int n = 0; n < KEYS / 8; n += 2)
-                    if (line.at) add_square(&line, &ds.x[n], j0 + j + 8 * n, (int)of.Tk);
+            for (int n = 0; n < KEYS / 8; n += 2)
+                if (line.at) add_square(&line, &ds.x[n], j0 + j + 8 * n, (int)of.Tk);
         }
         if (PLACES == 1) FT_BLOCK_BARRIER();
     }

@@ -54,21 +54,20 @@ FT_INLINE int end_of_own(const ft_attention_args &a, const head &x, const part &
 /* Some queries and some keys that meet, and what their scores need. Both are counted from the first
  * of them. */
 struct meeting {
-    float *line;    /* shared: by key - query, from the least on */
-    float *bars;    /* shared, of a key: 0, or minus infinity where nobody sees it */
-    float slope;    /* what a product is multiplied by */
-    float scale;    /* what a probability is that dropout keeps */
-    int query, key; /* the first ones */
+    float *line;       /* shared: by key - query, from the least on */
+    float *bars;       /* shared, of a key: 0, or minus infinity where nobody sees it */
+    float slope;       /* what a product is multiplied by */
+    float scale;       /* what a probability is that dropout keeps */
     int queries;
-    bool biased; /* the line is added */
-    int ahead; /* by how much a key's number may exceed a query's that sees it */
+    bool biased;       /* the line is added */
+    int ahead;         /* by how much a key's number may exceed a query's that sees it */
     float bias, bar;   /* of the next meeting: what this thread has of the line and the bars */
     float own_bars[2]; /* where a warp has keys: of this lane's two */
 };
 
 FT_INLINE meeting meeting_of(const ft_attention_args &a, float *bars)
 {
-    meeting m = {NULL, bars, a.scale * LOG2_E, a.draw.scale, 0, 0, 0, a.line != NULL, 0, 0, 0, {0}};
+    meeting m = {NULL, bars, a.scale * LOG2_E, a.draw.scale, 0, a.line != NULL, 0, 0, 0, {0}};
     return m;
 }
 
@@ -95,8 +94,6 @@ FT_INLINE void meet(meeting *m, const ft_attention_args &a, const head &x, int q
                     int key, int keys)
 {
     int e = (int)threadIdx.x;
-    m->query = query;
-    m->key = key;
     m->queries = queries;
     m->ahead = a.causal ? query + (int)x.offset - key : 1 << 30;
     if (m->bars && e < keys) m->bars[e] = m->bar;

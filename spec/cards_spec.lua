@@ -153,7 +153,7 @@ describe("a pipeline of cards", function()
       run:free()
    end)
 
-   it("has the memory of a run back when it is freed, though tensors look at its weights", function()
+   it("has its memory back when a run is freed, though tensors look at weights", function()
       if core.engine.devices(cards(1))[1].in_host then
          return pending("skipped: the device has the host's memory")
       end

@@ -206,7 +206,7 @@ end
 --- Has PyTorch compile what it will be asked for, beside the checks: its cache has it then.
 local function compiling(model, ...)
    local python = os.getenv("FTPIPE_PEER_PYTHON")
-   local line = "printf 'compile\\ncompile\\n' | %s bench/peers/step_torch.py %s %s cuda bf16"
+   local line = "echo warm | %s bench/peers/step_torch.py %s %s cuda bf16"
    return python and not emulates and { "compile " .. model, "sh -c " .. quoted(line:format(
       python, model, table.concat({ ... }, " "))), 90, prepared, beside = true } or nil
 end
