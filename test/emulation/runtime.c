@@ -45,6 +45,8 @@ struct cu_event_s {
     pthread_cond_t over;    /* a record has passed */
     long submitted, passed; /* records */
     bool of_stream;         /* the newest is of one that was made */
+    int uses;               /* what streams have of it */
+    bool closed;
     int64_t ns;
 };
 
@@ -206,6 +208,11 @@ static void pass(cu_event event, long number)
     pthread_cond_broadcast(&event->over);
 }
 
+static void leave(cu_event event)
+{
+    if (--event->uses == 0 && event->closed) free(event);
+}
+
 /* A pause now and then, so that streams come in other orders. */
 static void dawdle(uint32_t *seed)
 {
@@ -243,6 +250,7 @@ static void *stream_thread(void *arg)
         bool end = w->kind == DO_END;
         pthread_mutex_lock(&lock);
         if (w->kind == DO_RECORD) pass(w->event, w->number);
+        if (w->event) leave(w->event);
         s->done++;
         if (s->awaited) pthread_cond_broadcast(&s->gone);
         pthread_mutex_unlock(&lock);
@@ -264,6 +272,7 @@ void emu_put(cu_stream s, const item *w)
     while (s->submitted - s->done == QUEUE) await(s, s->done + 1);
     item *at = &s->queue[s->submitted % QUEUE];
     *at = *w;
+    if (w->event) w->event->uses++;
     if (w->kind == DO_RECORD) at->number = ++w->event->submitted;
     if (w->kind == DO_WAIT) at->number = w->event->submitted;
     s->submitted++;
@@ -426,9 +435,14 @@ static int event_create(cu_event *out, unsigned flags)
     return 0;
 }
 
+/* Streams may have it still: the last of them frees it. */
 static int event_destroy(cu_event event)
 {
-    free(event);
+    pthread_mutex_lock(&lock);
+    event->uses++;
+    event->closed = true;
+    leave(event);
+    pthread_mutex_unlock(&lock);
     atomic_fetch_sub(&emulated.open, 1);
     return 0;
 }
