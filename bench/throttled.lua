@@ -1,12 +1,14 @@
 --- Steps over slow links: as they are predicted, as they are, and by which cut.
 --
---    ftpipe bench/throttled.lua [STEPS]      as root
+--    ftpipe bench/throttled.lua [STEPS [WIDTH]]      as root; 10; of the model, 192
 --
 -- Two processes in namespaces of networks, whose link is tools/relay.lua: for each rate and latency,
 -- synchronous and asynchronous, a plan by the links as they were measured, and the cut that is made
 -- for links which take nothing. Both are predicted before their first step, with costs that were
 -- measured on this machine, and trained. A step is what a leg of three times as many takes longer,
--- so that filling and draining the pipeline count for neither.
+-- so that filling and draining the pipeline count for neither. The relay takes a core some 0.06 ms
+-- for a packet: where there are no more cores than processes, a step is longer by what it takes of
+-- them, and less so the wider the model is.
 
 package.path = "bench/?.lua;" .. package.path
 local clusters = require("ftpipe.placement.cluster")
@@ -25,9 +27,9 @@ local DEVICES, WARM, LEGS = "hosts:2xcpu:1", 3, 3
 -- ---------------------------------------------------------------------------------------------
 -- In the processes.
 
-local function plan_of(schedule, steps, devices, partition)
+local function plan_of(schedule, steps, width, devices, partition)
    return pipeline.plan { devices = devices, schedule = schedule, steps = 3 * steps,
-      partition = partition, profile = "measured", d_model = 192, d_ff = 768, batch = 32,
+      partition = partition, profile = "measured", d_model = width, d_ff = 4 * width, batch = 32,
       dropout = 0, longest = true }
 end
 
@@ -57,14 +59,14 @@ local function try(what, schedule, plan, o, steps)
       train(plan, o, steps)))
 end
 
-local function child(steps, scratch)
+local function child(steps, width, scratch)
    for _, schedule in ipairs(SCHEDULES) do
-      local own, o = plan_of(schedule, steps, DEVICES)
-      local fast = plan_of(schedule, steps, clusters { devices = DEVICES })
+      local own, o = plan_of(schedule, steps, width, DEVICES)
+      local fast = plan_of(schedule, steps, width, clusters { devices = DEVICES })
       local path = ("%s/%s.plan"):format(scratch, schedule)
       fast:save(path)
       try("own", schedule, own, o, steps)
-      try("fast", schedule, plan_of(schedule, steps, DEVICES, path), o, steps)
+      try("fast", schedule, plan_of(schedule, steps, width, DEVICES, path), o, steps)
    end
 end
 
@@ -72,12 +74,12 @@ end
 -- Around them.
 
 --- What the processes say over one link: rows by schedule and cut.
-local function over(set, rate, delay, steps, scratch)
+local function over(set, rate, delay, steps, width, scratch)
    local said, code = several.machines_up(set, 2, ("%d"):format(rate), delay)
    assert(code == 0, said)
    process.shell("rm -rf " .. scratch .. "/ftpipe/links")
    local out, err, failed = process.shell(("env XDG_CACHE_HOME=%s %s"):format(scratch,
-      several.on_machines(set, { "bench/throttled.lua", "child", steps, scratch })))
+      several.on_machines(set, { "bench/throttled.lua", "child", steps, width, scratch })))
    several.machines_down(set, 2)
    assert(failed == 0, err)
    local rows = {}
@@ -100,10 +102,10 @@ local function tell(rate, delay, schedule, row)
    end
 end
 
-local function compare(steps)
+local function compare(steps, width)
    local set, scratch, errors, gains = several.set_of_machines(), files.directory(), {}, {}
    for _, link in ipairs(LINKS) do
-      local rows = over(set, link[1], link[2], steps, scratch)
+      local rows = over(set, link[1], link[2], steps, width, scratch)
       for _, schedule in ipairs(SCHEDULES) do
          local row = rows[schedule]
          tell(link[1], link[2], schedule, row)
@@ -121,9 +123,9 @@ end
 
 local why = arg[1] ~= "child" and several.no_machines("1e9", "0.1")
 if arg[1] == "child" then
-   child(tonumber(arg[2]), arg[3])
+   child(tonumber(arg[2]), tonumber(arg[3]), arg[4])
 elseif why then
    for _, name in ipairs { "median", "worst", "cut" } do peer.gate("throttled-" .. name, nil, why) end
 else
-   compare(tonumber(arg[1] or 10))
+   compare(tonumber(arg[1] or 10), tonumber(arg[2] or 192))
 end

@@ -143,16 +143,16 @@ log:close()
 local value = 100 - math.abs(math.log(o.lr / 1e-3)) * 10
 if o.lr > (tonumber(os.getenv("DIVERGES_ABOVE")) or math.huge) then
    io.stderr:write('ftpipe: loss "nan"\n')
-   os.exit(4)
+   os.exit(4, true)
 end
 if tostring(o.kind):find(os.getenv("REFUSES") or "^$") then
    io.stderr:write("ftpipe: ", o.out, ": no such kind\n")
-   os.exit(2)
+   os.exit(2, true)
 end
 if os.getenv("FILLS_DISK") then core.sys.write_file(o.out .. "/hf", ("x"):rep(1e6)) end
 for step = 1, 4 do
    core.process.sleep(tonumber(os.getenv("SECONDS_A_STEP") or 0))
-   if core.sys.interrupted() then os.exit(75) end
+   if core.sys.interrupted() then os.exit(75, true) end
    if trial.ends { step = step, value = value + step, better = "higher",
       metrics = { other = -step - value } } then break end
 end

@@ -242,8 +242,10 @@ local function rows()
       "finite", "evaluate" } do
       add(spec(name, 120))
    end
-   add { "growth over 2,000 steps", ("%s bench/growth.lua %s bf16 %s %d"):format(quoted(program),
-      card, emulates and quoted(tiny) or "t5-small", emulates and 20 or 2000), 60, described }
+   local keeps = core.sanitized -- a sanitizer, what is freed
+   add(not keeps and { "growth over 2,000 steps", ("%s bench/growth.lua %s bf16 %s %d"):format(
+      quoted(program), card, emulates and quoted(tiny) or "t5-small", emulates and 20 or 2000), 60,
+      described } or nil)
    for _, size in ipairs { { "bert-large", 24, 384, 4 }, { "gpt2", 4, 1024, 4 },
       { "t5-3b", 4, 512, 4 } } do
       add(profiling(unpack(size)))

@@ -105,8 +105,9 @@ end
 
 --- The command that runs the program with arguments as processes of two such machines.
 function M.on_machines(set, arguments)
-   return ("timeout -k 5 900 tools/netns.sh run %d 2 %s %s </dev/null"):format(set,
-      core.sys.executable(), table.concat(arguments, " "))
+   return ("timeout -k 5 900 %s </dev/null"):format(M.environment(
+      ("tools/netns.sh run %d 2 %s %s"):format(set, core.sys.executable(),
+         table.concat(arguments, " "))))
 end
 
 --- Runs it: what it printed, what it said on stderr, its exit code.
