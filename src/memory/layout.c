@@ -6,7 +6,7 @@
  * what is kept), another order loses less, so a few are tried. Zero bytes take no room.
  *
  * Most tensors are there for a short time, and meet few of the others: who has been placed is found
- * by ranges of steps. */
+ * by ranges of steps, as long as each is there. */
 #include "memory/memory.h"
 
 #include <stdbool.h>
@@ -68,7 +68,7 @@ typedef struct block {
     int64_t offset;
     int begin, end; /* from its first time to its last */
     int number;
-    ft_interval *times; /* when it is there; NULL: from begin to end */
+    ft_interval *times; /* when it is there, one after the other; NULL: from begin to end */
     int n_times;
 } block;
 
@@ -140,10 +140,14 @@ static int by_begin(const void *left, const void *right)
 
 static bool meet_between(const block *a, const block *b)
 {
-    for (int i = 0; i < a->n_times; i++)
-        for (int j = 0; j < b->n_times; j++)
-            if (a->times[i].begin <= b->times[j].end && b->times[j].begin <= a->times[i].end)
-                return true;
+    for (int i = 0, j = 0; i < a->n_times && j < b->n_times;) {
+        const ft_interval *x = &a->times[i], *y = &b->times[j];
+        if (x->begin <= y->end && y->begin <= x->end) return true;
+        if (x->end < y->end)
+            i++;
+        else
+            j++;
+    }
     return false;
 }
 
@@ -155,21 +159,33 @@ static bool alive_together(const block *a, const block *b)
 
 /* -- places ------------------------------------------------------------------------------------ */
 
-enum { RANGES = 64 };
+enum { LEVELS = 32 };
 
-/* Who has been placed, by ranges of steps: a block is in each that it is there in. */
+/* Who has been placed, by step: level k has ranges of width << k steps each, and a block is in the
+ * range in which it begins, at the first level whose ranges are as long as the block is there. */
 typedef struct placements {
     const block *blocks;
-    int begin;     /* the first step of all */
-    int64_t steps; /* of a range */
-    int *number[RANGES], n[RANGES];
+    int begin; /* the first step of all */
+    int64_t width;
+    int n_levels, n_ranges[LEVELS];
+    int *first[LEVELS]; /* by range: the block that came last; -1: none */
+    int *next;          /* by block: the one before it */
     const block **near; /* who meets the block that is placed next */
-    int *asked;         /* by block: by whom it was looked at last, and one more */
 } placements;
 
-static int range_of(const placements *p, int step)
+static int64_t range_at(const placements *p, int level, int64_t step)
 {
-    return (int)(((int64_t)step - p->begin) / p->steps);
+    return (step - p->begin) / (p->width << level);
+}
+
+static void add_placed(placements *p, int i)
+{
+    const block *b = &p->blocks[i];
+    int level = 0;
+    while (p->width << level <= steps_of(b)) level++;
+    int *first = &p->first[level][range_at(p, level, b->begin)];
+    p->next[i] = *first;
+    *first = i;
 }
 
 static int by_offset(const void *left, const void *right)
@@ -183,13 +199,12 @@ static int find_near(placements *p, int i)
 {
     const block *b = &p->blocks[i];
     int n = 0;
-    for (int r = range_of(p, b->begin); r <= range_of(p, b->end); r++)
-        for (int k = 0; k < p->n[r]; k++) {
-            int other = p->number[r][k];
-            if (p->asked[other] == i + 1) continue;
-            p->asked[other] = i + 1;
-            if (alive_together(b, &p->blocks[other])) p->near[n++] = &p->blocks[other];
-        }
+    for (int k = 0; k < p->n_levels; k++) {
+        int64_t from = range_at(p, k, b->begin), to = range_at(p, k, b->end);
+        for (int64_t r = from ? from - 1 : 0; r <= to; r++) /* it may have begun one before */
+            for (int other = p->first[k][r]; other >= 0; other = p->next[other])
+                if (alive_together(b, &p->blocks[other])) p->near[n++] = &p->blocks[other];
+    }
     qsort(p->near, (size_t)n, sizeof *p->near, by_offset);
     return n;
 }
@@ -216,37 +231,39 @@ static int64_t place_all(block *blocks, placements *p, int n,
 {
     int64_t total = 0;
     qsort(blocks, (size_t)n, sizeof *blocks, order);
-    for (int r = 0; r < RANGES; r++) p->n[r] = 0;
-    for (int i = 0; i < n; i++) p->asked[i] = 0;
+    for (int k = 0; k < p->n_levels; k++)
+        for (int r = 0; r < p->n_ranges[k]; r++) p->first[k][r] = -1;
     for (int i = 0; i < n; i++) {
         block *b = &blocks[i];
         b->offset = 0;
         if (!b->size) continue;
         b->offset = best_fit(b->size, p->near, find_near(p, i));
         if (b->offset + b->size > total) total = b->offset + b->size;
-        for (int r = range_of(p, b->begin); r <= range_of(p, b->end); r++)
-            p->number[r][p->n[r]++] = i;
+        add_placed(p, i);
     }
     return total;
 }
 
-/* Ranges with room for the blocks that are there in them. */
+/* As many ranges as blocks at the first level, and half as many at each of the others. */
 static bool make_ranges(placements *p, const block *blocks, int n, ft_arena *arena)
 {
-    int end = blocks[0].end, room[RANGES] = {0};
+    int64_t end = blocks[0].end;
     *p = (placements){.blocks = blocks, .begin = blocks[0].begin};
     for (int i = 1; i < n; i++) {
         if (blocks[i].begin < p->begin) p->begin = blocks[i].begin;
         if (blocks[i].end > end) end = blocks[i].end;
     }
-    p->steps = ((int64_t)end - p->begin) / RANGES + 1;
+    p->width = (end - p->begin) / n + 1;
     p->near = ft_arena_array(arena, n, sizeof *p->near);
-    p->asked = ft_arena_array(arena, n, sizeof *p->asked);
-    for (int i = 0; i < n; i++)
-        for (int r = range_of(p, blocks[i].begin); r <= range_of(p, blocks[i].end); r++) room[r]++;
-    bool made = p->near && p->asked;
-    for (int r = 0; r < RANGES && made; r++)
-        made = (p->number[r] = ft_arena_array(arena, room[r] + 1, sizeof(int))) != NULL;
+    p->next = ft_arena_array(arena, n, sizeof *p->next);
+    bool made = p->near && p->next;
+    for (int k = 0; made; k++) {
+        p->n_levels = k + 1;
+        p->n_ranges[k] = (int)range_at(p, k, end) + 1;
+        p->first[k] = ft_arena_array(arena, p->n_ranges[k], sizeof(int));
+        made = p->first[k] != NULL;
+        if (p->n_ranges[k] == 1) break;
+    }
     return made;
 }
 
@@ -286,6 +303,27 @@ ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets
     return placed ? FT_OK : ft_fail(err, FT_NOMEM, "layout: no memory for %d intervals", n);
 }
 
+static int by_time(const void *left, const void *right)
+{
+    const ft_interval *a = left, *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+/* Puts a block's times in order, those that overlap or touch as one. */
+static void join_times(block *b)
+{
+    int n = 0;
+    qsort(b->times, (size_t)b->n_times, sizeof *b->times, by_time);
+    for (int i = 0; i < b->n_times; i++) {
+        ft_interval next = b->times[i], *last = n ? &b->times[n - 1] : NULL;
+        if (!last || next.begin > (int64_t)last->end + 1)
+            b->times[n++] = next;
+        else if (next.end > last->end)
+            last->end = next.end;
+    }
+    b->n_times = n;
+}
+
 /* Gives every item its times, in `times`. */
 static void gather_times(block *blocks, int n_items, const ft_interval *intervals, const int *item,
                          int n, ft_interval *times)
@@ -304,6 +342,7 @@ static void gather_times(block *blocks, int n_items, const ft_interval *interval
         if (intervals[i].begin < b->begin) b->begin = intervals[i].begin;
         if (intervals[i].end > b->end) b->end = intervals[i].end;
     }
+    for (int i = 0; i < n_items; i++) join_times(&blocks[i]);
 }
 
 ft_status ft_memory_layout_times(const ft_interval *intervals, const int *item, int n, int n_items,
