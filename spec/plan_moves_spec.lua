@@ -454,6 +454,13 @@ describe("what swaps cost", function()
          (require("ftpipe.plan.over").worst(without.memory)))
       assert.matches('swap = "auto", stages = 8: fits, ', table.concat(lines, "\n"))
    end)
+
+   it("is advised for a run with the speed that it has at least", function()
+      local plan = pipeline.plan { devices = "sim:2x300kB", batch = 8, micro_batches = 4, steps = 4 }
+      local lines = table.concat(plan:remedies(), "\n")
+      assert.matches('swap = "auto": fits, at most [%d.]+ ms a batch\n', lines)
+      assert.not_matches("saves [^\n]*at most", lines)
+   end)
 end)
 
 describe("what swapping leaves free for places that have holes between them", function()

@@ -42,6 +42,14 @@ describe("remedies", function()
       }, 100e6))
    end)
 
+   it("are at most as slow as what was planned in haste", function()
+      local lines = remedies.find(function(o)
+         return { options = o, over_bytes = o.optimizer == "sgd" and 0 or 100e6, seconds = 0.25,
+            hasty = true }
+      end, OPTIONS, 100e6)
+      assert.same({ "--optimizer sgd: fits, at most 250 ms a batch" }, lines)
+   end)
+
    it("are told in Lua's words where options came from Lua", function()
       local given = {}
       for name, value in pairs(OPTIONS) do given[name] = value end

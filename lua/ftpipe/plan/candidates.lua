@@ -136,12 +136,13 @@ function M.given(o, graphs)
 end
 
 --- The plan of settled options, without its class.
--- @tparam table o
+-- @tparam table o; `hasty`: what moves is not chosen for speed
 -- @tparam {graph,...} graphs
 -- @treturn plan
 function M.best(o, graphs)
    local drawn = o.given and M.given or o.eval_only and draw_evaluation or choose
-   return swaps.settle(drawn(o, graphs))
+   local plan = drawn(o, graphs)
+   return o.hasty and plan or swaps.settle(plan)
 end
 
 return M

@@ -136,10 +136,11 @@ end
 --- A plan with other options, as a row of ftpipe.plan.remedies. What was measured for this plan
 -- holds as long as micro-batches have the same size; of other sizes costs are modelled, corrected
 -- by what was measured. Costs decide where the model is cut, and so what fits. The leg is as long
--- as memory and time of a batch in the long run ask for, as those of `ftpipe plan` are.
+-- as memory and time of a batch in the long run ask for, as those of `ftpipe plan` are. What moves
+-- is not chosen for speed, which takes ten times as long and needs no less memory.
 local function try(plan, o)
    local same_work = o.micro_batches == plan.options.micro_batches
-   o = copy(o, { profile = "modelled" })
+   o = copy(o, { profile = "modelled", hasty = true })
    o.calibration = not same_work and plan.profile and plan.profile:calibration() or nil
    if not same_work then o.costs = nil end
    o.plan, o.given, o.placements = nil, nil, {}
@@ -153,7 +154,7 @@ local function try(plan, o)
    end
    local batches = fit.compared(other)
    return {
-      options = o, over_bytes = fit.worst_over(other),
+      options = o, over_bytes = fit.worst_over(other), hasty = other.unmoved ~= nil,
       seconds = other:simulate(batches).seconds / batches,
    }
 end

@@ -107,7 +107,8 @@ end
 
 local function describe(row, over_bytes)
    if row.over_bytes == 0 then
-      return ("%s: fits, %s a batch"):format(row.words, units.format_seconds(row.seconds))
+      return ("%s: fits, %s%s a batch"):format(row.words, row.hasty and "at most " or "",
+         units.format_seconds(row.seconds))
    end
    return ("%s: saves %s, still %s too much"):format(row.words,
       units.format_bytes(over_bytes - row.over_bytes), units.format_bytes(row.over_bytes))
@@ -119,7 +120,7 @@ local MOST_CHANGES = 3
 --- Lines that say what would help a plan which is over its budgets: those changes that suffice
 -- first, the fastest of them first; then the others, by what they save. When none suffices by
 -- itself, what saves most is kept and another change is made to it.
--- @tparam function try from options to a row of ft.planner
+-- @tparam function try from options to a row of ft.planner, with hasty: it may be faster
 -- @tparam table o options of the plan
 -- @tparam int over_bytes by which it is over its budgets
 -- @treturn {string,...}
