@@ -47,6 +47,7 @@ bool action_is_ready(const worker *w, const ft_action *a)
 ft_status wait_for_action(worker *w, const ft_action *a, ft_error *err)
 {
     need next;
+    if (w->run->world) ft_world_progress(w->run->world); /* what came while it computed */
     for (int i = 0; nth_need(w->run, a, i, &next); i++) {
         if (is_met(&next)) continue;
         w->wait = (uint8_t)next.what;

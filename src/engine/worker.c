@@ -114,6 +114,7 @@ static void *work(void *arg)
     ft_error error = {FT_OK, ""};
     ft_action a;
     ft_ops_thread_init();
+    if (w->run->world) ft_world_works(w->run->world, true);
     if (w->executor->driver->enter(w->executor, &error) != FT_OK) run_fail(w->run, &error);
     while (next_action(w, &a)) {
         ft_status status = wait_for_action(w, &a, &error);
@@ -125,6 +126,7 @@ static void *work(void *arg)
     }
     atomic_store(&w->ended, true);
     ft_gate_open(&w->run->ended_gate);
+    if (w->run->world) ft_world_works(w->run->world, false);
     return NULL;
 }
 

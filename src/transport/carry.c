@@ -216,6 +216,18 @@ bool world_receives(const ft_world *w, const void *user)
     return false;
 }
 
+/* Whether something is under way to or from another machine. */
+static bool reaches_far(const ft_world *w)
+{
+    const sending *sends = w->sends.items;
+    const receiving *receives = w->receives.items;
+    for (int i = 0; i < w->sends.n; i++)
+        if (!ft_world_is_near(w, sends[i].peer)) return true;
+    for (int i = 0; i < w->receives.n; i++)
+        if (!ft_world_is_near(w, receives[i].peer)) return true;
+    return false;
+}
+
 void world_carry(ft_world *w)
 {
     if (atomic_load_explicit(&w->failed, memory_order_relaxed)) return;
@@ -224,7 +236,7 @@ void world_carry(ft_world *w)
     bool began = begin_receives(w);
     bool came = end_receives(w);
     int64_t now = ft_now_ns();
-    atomic_store_explicit(&w->under_way, w->sends.n || w->receives.n, memory_order_relaxed);
+    atomic_store_explicit(&w->reaches_far, reaches_far(w), memory_order_relaxed);
     atomic_store_explicit(&w->carried_ns, now, memory_order_relaxed);
     if (sent || began || came) atomic_store_explicit(&w->moved_ns, now, memory_order_relaxed);
 }

@@ -110,6 +110,9 @@ typedef struct ft_link_rates {
  * of the two leaves *out alone. FT_HANG when it does not answer. */
 ft_status ft_world_measure(ft_world *world, int other, ft_link_rates *out, ft_error *err);
 
+/* A thread that looks for messages by itself now and then begins to work, or ends: meanwhile who
+ * waits for a letter leaves looking to it, and does so again behind the last one's end. */
+void ft_world_works(ft_world *world, bool begins);
 /* Carries on what is under way, if no other thread does. */
 void ft_world_progress(ft_world *world);
 /* ft_gate_wait that carries messages on meanwhile. */

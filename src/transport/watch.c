@@ -146,11 +146,13 @@ static void look(ft_world *w, int64_t now)
     }
 }
 
-/* A worker that waits looks itself. Short while messages are under way, and longer the longer none
- * of them moves: a look takes a core from a worker that computes. */
+/* A worker that waits looks itself, and any other between two actions: that is enough for what
+ * passes between processes of one machine, whose receiver copies it. A network is served by looks.
+ * Short while messages of other machines are under way, and longer the longer none of them moves: a
+ * look takes a core from a worker that computes. */
 static int64_t helper_nap(const ft_world *w, int64_t now)
 {
-    if (!atomic_load_explicit(&w->under_way, memory_order_relaxed)) return LONG_NAP_NS;
+    if (!atomic_load_explicit(&w->reaches_far, memory_order_relaxed)) return LONG_NAP_NS;
     int64_t nap = (now - atomic_load_explicit(&w->moved_ns, memory_order_relaxed)) / 4;
     return nap < SHORT_NAP_NS ? SHORT_NAP_NS : nap > LONG_NAP_NS ? LONG_NAP_NS : nap;
 }

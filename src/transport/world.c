@@ -342,28 +342,38 @@ static bool find_letter(ft_world *w, int tag, ft_letter *out)
 }
 
 /* Between two looks for a letter: a short nap soon after another letter, for more may follow;
- * longer later, where the helper looks as well and wakes who waits. */
+ * longer later, and where others work here, which look as the helper does and wake who waits: each
+ * look takes a core from one of them. */
 static int64_t letter_nap(const ft_world *w, int64_t waited_ns)
 {
     enum { FIRST_NAP_NS = 100000, LAST_NAP_NS = 20000000 };
     int64_t nap = w->helps ? waited_ns / 8 : 0;
+    if (w->helps && atomic_load(&w->working)) nap = LAST_NAP_NS;
     return nap < FIRST_NAP_NS ? FIRST_NAP_NS : nap > LAST_NAP_NS ? LAST_NAP_NS : nap;
 }
 
 ft_status ft_world_take(ft_world *w, int tag, int64_t timeout_ns, ft_letter *out, bool *got,
                         ft_error *err)
 {
-    int64_t start = ft_now_ns();
+    int64_t start = ft_now_ns(), stirred = start;
     for (;;) {
         uint32_t came = ft_gate_count(&w->came);
         ft_world_progress(w);
         *got = find_letter(w, tag, out);
         if (*got) return FT_OK;
         FT_TRY(ft_world_health(w, err));
-        int64_t waited = ft_now_ns() - start;
-        if (timeout_ns >= 0 && waited >= timeout_ns) return FT_OK;
-        ft_gate_nap(&w->came, came + 1, letter_nap(w, waited));
+        int64_t now = ft_now_ns();
+        if (timeout_ns >= 0 && now - start >= timeout_ns) return FT_OK;
+        if (ft_gate_nap(&w->came, came + 1, letter_nap(w, now - stirred))) stirred = ft_now_ns();
     }
+}
+
+void ft_world_works(ft_world *w, bool begins)
+{
+    if (begins)
+        atomic_fetch_add(&w->working, 1);
+    else if (atomic_fetch_sub(&w->working, 1) == 1)
+        ft_gate_open(&w->came);
 }
 
 void ft_world_drop(ft_world *w, ft_letter *letter)
@@ -423,7 +433,7 @@ bool ft_world_wait(ft_world *w, ft_gate *gate, uint32_t target, const atomic_boo
         int64_t waited = ft_now_ns() - start;
         if (timeout_ns >= 0 && waited >= timeout_ns) return false;
         if (waited < SPIN_NS) continue;
-        if (waited > 100 * nap && nap < LAST_NAP_NS) nap *= 2;
+        if (waited > 500 * nap && nap < LAST_NAP_NS) nap *= 2;
         ft_gate_nap(gate, target, nap);
     }
 }

@@ -86,7 +86,8 @@ struct ft_world {
     ft_receiver receivers[FT_WORLD_RECEIVERS];
     int n_receivers;
     _Atomic int64_t carried_ns, moved_ns; /* when somebody did, and something came or went */
-    atomic_bool under_way;                /* some had begun then and not ended */
+    atomic_bool reaches_far;              /* some of other machines had begun and not ended */
+    atomic_int working;                   /* threads of ft_world_works */
     pthread_mutex_t lock;                 /* of what follows */
     list waiting;                         /* sends that are to begin */
     list letters;
