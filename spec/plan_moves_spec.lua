@@ -456,8 +456,8 @@ describe("what swaps cost", function()
    end)
 
    it("is advised for a run with the speed that it has at least", function()
-      local plan = pipeline.plan { devices = "sim:2x300kB", batch = 8, micro_batches = 4 }
-      local lines = table.concat(plan:remedies(), "\n")
+      local over = pipeline.plan { devices = "sim:2x300kB", batch = 8, micro_batches = 4 }
+      local lines = table.concat(over:remedies(), "\n")
       assert.matches('swap = "auto": fits, at most [%d.]+ ms a batch\n', lines)
       assert.not_matches("saves [^\n]*at most", lines)
    end)
