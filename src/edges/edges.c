@@ -134,8 +134,7 @@ static ft_status end_filling(worker *w, const ft_action *a, ft_row_end at, ft_er
 {
     ft_run *run = w->run;
     row_state *row = &run->edges[at.edge].rows[at.row];
-    int bucket = run->batches[a->batch % run->blueprint->batch_slots].bucket;
-    w->carried += ft_blueprint_sent(run->blueprint, at, bucket);
+    w->carried += ft_blueprint_sent(run->blueprint, at, cargo_bucket(run, at.edge, a->batch));
     int64_t number = place_number(run, at, a);
     ft_device_event *full = row->full[number % row->slots.n];
     FT_TRY(record_on(filler_of(w, a, at), full, err));
@@ -154,17 +153,16 @@ static ft_status copy_row(const worker *w, ft_device_stream *stream, const ft_ac
 {
     const ft_run *run = w->run;
     const ft_cargo *c = &run->blueprint->cargoes[to.edge];
-    int bucket = run->batches[a->batch % run->blueprint->batch_slots].bucket;
     return copy_on(stream, at_device(run, c->rows[to.row].device, row_place(run, to, a)),
                    at_device(run, c->rows[from.row].device, row_place(run, from, a)),
-                   c->bytes[bucket], err);
+                   c->bytes[cargo_bucket(run, to.edge, a->batch)], err);
 }
 
 static ft_status send_row(const worker *w, ft_device_stream *stream, const ft_action *a,
                           ft_row_end from, ft_error *err)
 {
     const ft_run *run = w->run;
-    int bucket = run->batches[a->batch % run->blueprint->batch_slots].bucket;
+    int bucket = cargo_bucket(run, from.edge, a->batch);
     int64_t bytes = run->blueprint->cargoes[from.edge].bytes[bucket];
     return channel_send(w, stream, from.edge, row_place(run, from, a), bytes, err);
 }
@@ -206,10 +204,10 @@ ft_status do_pass(worker *w, const ft_action *a, ft_error *err)
 {
     const ft_run *run = w->run;
     const ft_blueprint *b = run->blueprint;
-    int bucket = run->batches[a->batch % b->batch_slots].bucket;
     ft_row_end from, to;
     ft_blueprint_takes(b, a, 0, &from);
     ft_blueprint_fills(b, a, 0, &to);
+    int bucket = cargo_bucket(run, to.edge, a->batch);
     const ft_cargo *c = &b->cargoes[to.edge];
     if (!c->bytes[bucket]) return FT_OK;
     if (c->rows[FT_ROW_EDGE].at_home) w->carried = c->load[bucket];

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "edges/channels.h"
+#include "edges/edges.h"
 #include "edges/remote.h"
 #include "state/batches.h"
 #include "state/here.h"
@@ -138,14 +139,12 @@ static int tag_of(const ft_run *run, int e, bool credit)
     return run->first_tag + 2 * e + credit;
 }
 
-/* Weights and gradients have one size, and may be sent when the batch is over and another one has
- * its place. */
 static int64_t bytes_of(const ft_run *run, int e, int batch)
 {
     const ft_blueprint *b = run->blueprint;
     const ft_cargo *c = &b->cargoes[e];
     if (is_note(run, e)) return note_bytes(b, e);
-    return c->bytes[c->kind == FT_CARGO_VALUES ? run->batches[batch % b->batch_slots].bucket : 0];
+    return c->bytes[cargo_bucket(run, e, batch)];
 }
 
 /* By a channel the message says how much passes. */
