@@ -104,8 +104,10 @@ return {
       "int64_t bytes = 0;", "c/engine_check spec/pipeline spec/plan_given",
       "what is in the places of edges does not count as live" },
    { "src/actions/update.c",
-      "bool updated = b->params[p].owner == a->seat &&",
-      "bool updated = a->batch == 0 && b->params[p].owner == a->seat &&",
+      "if (!seat->params[i].owned || !b->params[p].n_terms) continue;\n"
+         .. "        FT_TRY(pack_param",
+      "if (a->batch || !seat->params[i].owned || !b->params[p].n_terms) continue;\n"
+         .. "        FT_TRY(pack_param",
       "c/engine c/engine_replay spec/pipeline", "owned weights are packed anew once" },
    { "src/blueprint/versions.c", "+= a->kind == FT_ACT_UPDATE;",
       "+= a->kind == FT_ACT_UPDATE && a->batch < 5;", "c/engine c/engine_replay",
