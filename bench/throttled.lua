@@ -6,9 +6,9 @@
 -- synchronous and asynchronous, a plan by the links as they were measured, and the cut that is made
 -- for links which take nothing. Both are predicted before their first step, with costs that were
 -- measured on this machine, and trained. A step is what a leg of three times as many takes longer,
--- so that filling and draining the pipeline count for neither. The relay takes a core some 0.06 ms
--- for a packet: where there are no more cores than processes, a step is longer by what it takes of
--- them, and less so the wider the model is.
+-- so that filling and draining the pipeline count for neither. The relay takes a core
+-- for each packet: where there are no more cores than processes, a step is longer by what it takes
+-- of them, and less so the wider the model is.
 
 package.path = "bench/?.lua;" .. package.path
 local clusters = require("ftpipe.placement.cluster")

@@ -309,22 +309,7 @@ static int by_time(const void *left, const void *right)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-/* Puts a block's times in order, those that overlap or touch as one. */
-static void join_times(block *b)
-{
-    int n = 0;
-    qsort(b->times, (size_t)b->n_times, sizeof *b->times, by_time);
-    for (int i = 0; i < b->n_times; i++) {
-        ft_interval next = b->times[i], *last = n ? &b->times[n - 1] : NULL;
-        if (!last || next.begin > (int64_t)last->end + 1)
-            b->times[n++] = next;
-        else if (next.end > last->end)
-            last->end = next.end;
-    }
-    b->n_times = n;
-}
-
-/* Gives every item its times, in `times`. */
+/* Gives every item its times, in `times`, one after the other. */
 static void gather_times(block *blocks, int n_items, const ft_interval *intervals, const int *item,
                          int n, ft_interval *times)
 {
@@ -342,7 +327,8 @@ static void gather_times(block *blocks, int n_items, const ft_interval *interval
         if (intervals[i].begin < b->begin) b->begin = intervals[i].begin;
         if (intervals[i].end > b->end) b->end = intervals[i].end;
     }
-    for (int i = 0; i < n_items; i++) join_times(&blocks[i]);
+    for (int i = 0; i < n_items; i++)
+        qsort(blocks[i].times, (size_t)blocks[i].n_times, sizeof *times, by_time);
 }
 
 ft_status ft_memory_layout_times(const ft_interval *intervals, const int *item, int n, int n_items,

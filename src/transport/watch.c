@@ -18,11 +18,11 @@ enum { SHORT_NAP_NS = 200000, LONG_NAP_NS = 2000000 }; /* of the helper, between
 
 void watch_open(ft_world *w)
 {
-    const hello *mine = &w->peers[w->rank].hello;
     for (int r = 0; r < w->size; r++) {
         peer *p = &w->peers[r];
-        bool here = strcmp(p->hello.machine, mine->machine) == 0;
-        int fd = r != w->rank && here ? (int)syscall(SYS_pidfd_open, (pid_t)p->hello.pid, 0) : -1;
+        int fd = r != w->rank && ft_world_is_near(w, r)
+                     ? (int)syscall(SYS_pidfd_open, (pid_t)p->hello.pid, 0)
+                     : -1;
         w->ends[r] = (struct pollfd){.fd = fd, .events = POLLIN};
         p->heard_ns = ft_now_ns();
     }

@@ -347,8 +347,7 @@ static bool find_letter(ft_world *w, int tag, ft_letter *out)
 static int64_t letter_nap(const ft_world *w, int64_t waited_ns)
 {
     enum { FIRST_NAP_NS = 100000, LAST_NAP_NS = 20000000 };
-    int64_t nap = w->helps ? waited_ns / 8 : 0;
-    if (w->helps && atomic_load(&w->working)) nap = LAST_NAP_NS;
+    int64_t nap = !w->helps ? 0 : atomic_load(&w->working) ? LAST_NAP_NS : waited_ns / 8;
     return nap < FIRST_NAP_NS ? FIRST_NAP_NS : nap > LAST_NAP_NS ? LAST_NAP_NS : nap;
 }
 

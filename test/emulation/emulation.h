@@ -29,7 +29,7 @@ typedef struct emulation {
     atomic_long drop_at;    /* of those, the one that is left out, counted from 1; 0: none */
     atomic_long host_waits; /* by who gives work, for streams that were made and events of them */
     atomic_long open;       /* contexts, streams, events, modules, blocks of memory, channels */
-    atomic_long taken;      /* bytes of these blocks of memory */
+    atomic_long taken;      /* bytes of cards' memory */
     atomic_long passes;     /* to and from other processes */
 } emulation;
 

@@ -22,7 +22,6 @@ static int take(void **out, size_t bytes)
     if (!*out) return CU_OUT_OF_MEMORY;
     memset(*out, 0xff, bytes); /* NaN: nobody may count on what is there */
     atomic_fetch_add(&emulated.open, 1);
-    atomic_fetch_add(&emulated.taken, (long)malloc_usable_size(*out));
     return 0;
 }
 
@@ -31,6 +30,7 @@ int alloc(cu_address *out, size_t bytes)
     void *memory;
     BEGIN_OUTSIDE();
     int answer = take(&memory, bytes);
+    if (!answer) atomic_fetch_add(&emulated.taken, (long)malloc_usable_size(memory));
     *out = (cu_address)(uintptr_t)memory;
     return answer;
 }
@@ -44,7 +44,6 @@ int host_alloc(void **out, size_t bytes, unsigned flags)
 
 int host_release(void *memory)
 {
-    atomic_fetch_sub(&emulated.taken, (long)malloc_usable_size(memory));
     free(memory);
     atomic_fetch_sub(&emulated.open, 1);
     return 0;
@@ -52,5 +51,7 @@ int host_release(void *memory)
 
 int release(cu_address memory)
 {
-    return host_release((void *)(uintptr_t)memory);
+    void *block = (void *)(uintptr_t)memory;
+    atomic_fetch_sub(&emulated.taken, (long)malloc_usable_size(block));
+    return host_release(block);
 }
