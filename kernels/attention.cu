@@ -222,8 +222,10 @@ FT_ROOMY_KERNEL(attention_delta)
     double sum = 0;
     for (int64_t d = 8 * (ft_lane() % lanes); b < a.B && d < a.D; d += 8 * lanes) {
         const ft_eight p = ft_read_eight(dy, d, a.D), q = ft_read_eight(y, d, a.D);
+        float of_eight = 0;
 FT_UNROLL
-        for (int k = 0; k < 8; k++) sum += (double)p.x[k] * (double)q.x[k];
+        for (int k = 0; k < 8; k++) of_eight += p.x[k] * q.x[k];
+        sum += (double)of_eight;
     }
     for (int mask = lanes / 2; mask; mask /= 2) sum += ft_xor_lane(sum, mask);
     if (b < a.B && ft_lane() % lanes == 0) a.delta[(b * a.H + h) * a.Tq + i] = (float)sum;
