@@ -18,7 +18,7 @@ target_link_libraries(ft_emulated PUBLIC ft_channels)
 
 # On, off, or what is there. One line says which, and why.
 find_program(FTPIPE_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin PATHS /usr/local/cuda/bin)
-set(FTPIPE_CUDA_ARCHITECTURES 75 80 86 89 90 100 CACHE STRING
+set(FTPIPE_CUDA_ARCHITECTURES 75 80 86 89 90a 100 CACHE STRING
     "Compute capabilities that kernels are compiled for; newer ones compile those of the last")
 set(cuda_lacks "")
 if(NOT FTPIPE_NVCC)

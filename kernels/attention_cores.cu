@@ -52,8 +52,8 @@ FT_UNROLL
 /* Scores of keys from number `from` of the meeting on, and what they do to the softmax and to y so
  * far. */
 template <int N, int D>
-FT_INLINE void pass_scores(const meeting &m, const part &at, int from, const uint32_t kept[2],
-                           sums<N> &s, softmax *of, sums<D> &y)
+FT_INLINE void pass_scores(const meeting &m, const part &at, int from, sums<N> &s, softmax *of,
+                           sums<D> &y)
 {
     const float *bars = m.bars + from + own_number();
     float less[2];
@@ -69,10 +69,6 @@ FT_UNROLL
 FT_UNROLL
             for (int e = 0; e < 4; e++) y.x[n][e] *= less[e / 2];
     }
-FT_UNROLL
-    for (int n = 0; n < N; n++)
-FT_UNROLL
-        for (int e = 0; e < 4; e++) s.x[n][e] = if_kept(kept[e / 2], 8 * n + e % 2, s.x[n][e]);
 }
 
 FT_INLINE void put_lse(const ft_attention_args &a, const part &at, const softmax &of,
@@ -89,17 +85,18 @@ FT_INLINE void put_lse(const ft_attention_args &a, const part &at, const softmax
 template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a)
 {
     typedef typename kind::number number;
-    const int TILE = at_once<kind, D>::ROWS, KEYS = TILE < 32 ? TILE : 32;
+    const int TILE = kind::GROUPED ? 64 : at_once<kind, D>::ROWS, MOST = kind::GROUPED ? 64 : 32;
+    const int KEYS = TILE < MOST ? TILE : MOST, WORDS = (KEYS + 31) / 32;
     const int PLACES = kind::AS_READ ? 2 : 1;
-    FT_TILE(number, keys, PLACES *TILE *D);
-    FT_TILE(number, values, PLACES *TILE *D);
+    const int PASSING = PLACES * TILE * D;
+    number *keys = room_for_tiles<kind, 2 * PASSING>(), *values = keys + PASSING;
     FT_SHARED(float, line, PLACES *(BLOCK + TILE));
     FT_SHARED(float, bars, PLACES *TILE);
-    const part at = part_of<BLOCK, D>(a.Tq, a.causal ? LATER_HAVE_MORE : ALIKE);
+    const part at = part_of<kind, BLOCK, D>(a.Tq, a.causal ? LATER_HAVE_MORE : ALIKE);
     head x = head_of(a, at.number);
     meeting m = meeting_of(a, bars);
     passing_tiles<kind, TILE, D, PLACES> passing = {{}, {}, {keys, values}, 0};
-    int end = (int)end_of_keys(a, x, at.first, BLOCK), own_end = end_of_own(a, x, at);
+    int end = (int)end_of_keys(a, x, at.first, BLOCK), own_end = end_of_own<kind>(a, x, at);
     own_rows<kind, D> q;
     sums<D / 8> y = {{{0}}};
     softmax of = {{-INFINITY, -INFINITY}, {0, 0}};
@@ -120,11 +117,18 @@ template <typename kind, int D> FT_INLINE void attend(const ft_attention_args &a
 FT_ROLLED
         for (int j = 0; j < TILE && j0 + j < own_end; j += KEYS) {
             sums<KEYS / 8> s = {{{0}}};
-            uint32_t kept[2];
-            look_up(kept, a, at, j0 + j);
-            multiply_rows<D>(s, q, look_at<D>(tile_of(passing, 0, passing.place) + j * D));
-            pass_scores(m, at, j, kept, s, &of, y);
-            add_rows<kind, D>(y, s, look_at<D>(tile_of(passing, 1, passing.place) + j * D));
+            uint32_t kept[WORDS][2];
+            look_up_all(kept, a, at, j0 + j);
+            begin<kind>(s);
+            multiply_rows<D>(s, q, look_at<kind, D, TILE>(tile_of(passing, 0, passing.place), j));
+            hand_over<kind>();
+            complete<kind, 0>(s);
+            pass_scores(m, at, j, s, &of, y);
+            auto p = factors_of<kind>(kept_sums<KEYS / 8>{s, kept});
+            begin<kind>(y, p);
+            add_rows<kind, D>(y, p, look_at<kind, D, TILE>(tile_of(passing, 1, passing.place), j));
+            hand_over<kind>();
+            complete<kind, 0>(y);
         }
         if (PLACES == 1) FT_BLOCK_BARRIER();
     }
@@ -159,13 +163,13 @@ FT_ROOMY_KERNEL(attention_tf32_128)
 }
 FT_PAIRED_KERNEL(attention_kept_bf16_64)
 {
-    attend<kept_bf16, 64>(a);
+    FT_FASTEST(attend, bf16, 64);
 }
 FT_ROOMY_KERNEL(attention_kept_bf16_128)
 {
-    attend<kept_bf16, 128>(a);
+    FT_FASTEST(attend, bf16, 128);
 }
 FT_PAIRED_KERNEL(attention_kept_f16_64)
 {
-    attend<kept_f16, 64>(a);
+    FT_FASTEST(attend, f16, 64);
 }

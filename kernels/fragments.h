@@ -82,9 +82,20 @@ FT_INLINE float ft_exp2(float x)
     return y;
 }
 
+/* Bits 8 n and 8 n + 1, each 16 times: n from 0 to 3. */
+FT_INLINE uint32_t ft_spread_bits(uint32_t bits, int n)
+{
+    uint32_t x; /* of each byte of the result the sign of one of these: prmt */
+    asm("prmt.b32 %0, %1, %2, %3;"
+        : "=r"(x)
+        : "r"(bits << 7), "r"(bits << 6), "r"(0xcc88 + 0x1111 * n));
+    return x;
+}
+
 /* Kinds of numbers: `number` in shared memory, `two` in registers. `pair` rounds two, `multiply`
  * adds a product to c. */
 struct ft_f16 {
+    enum { IS_F16 = 1 };
     typedef uint16_t number;
     typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)
@@ -120,6 +131,7 @@ FT_UNROLL
 
 /* From compute capability 8.0 on; nobody launches its kernels before. */
 struct ft_bf16 {
+    enum { IS_F16 = 0 };
     typedef uint16_t number;
     typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)

@@ -20,7 +20,7 @@
 
 #define FT_INLINE static __device__ __forceinline__
 #define FT_SHARED(type, name, count) __shared__ __align__(16) type name[count]
-#define FT_TILE(type, name, count)   __shared__ __align__(256) type name[count] /* rows of tiles */
+#define FT_TILE(type, name, count)   __shared__ __align__(1024) type name[count] /* rows of tiles */
 #define FT_BLOCK_BARRIER() __syncthreads()
 #define FT_WARP_BARRIER() __syncwarp()
 #define FT_UNROLL _Pragma("unroll")

@@ -21,10 +21,21 @@ template <typename kind, int D> struct at_once {
 /* Where number d of a row lies. A row's pieces of 8 numbers change places with its number: of one
  * place eight rows' pieces of 16 bits, or of 32 bits those of rows 0 to 3, 4 to 7, the even and the
  * odd ones, are in different banks. Pieces 8 p to 8 p + 7 stay together. */
-template <int D> FT_INLINE int cell(int row, int d)
+template <typename number, int D> FT_INLINE int cell(int row, int d)
 {
-    return row * D + ((d / 8) ^ (row % 8) ^ (row % 8 / 4)) * 8 + d % 8;
+    int turned = sizeof(number) == 4 ? row % 8 ^ row % 8 / 4 : row % 8;
+    return row * D + ((d / 8) ^ turned) * 8 + d % 8;
 }
+
+/* The same in a tile of ROWS rows of a kind, from one of whose rows to the next there are STEP
+ * numbers. Of those for groups (groups.h) each part of 64 numbers is a tile. */
+template <typename kind, int D, int ROWS> struct layout {
+    enum { WIDE = kind::GROUPED ? FT_TILE_ROW / 2 : D, STEP = WIDE };
+    FT_INLINE int place(int row, int d)
+    {
+        return d / WIDE * ROWS * WIDE + cell<typename kind::number, WIDE>(row, d % WIDE);
+    }
+};
 
 template <typename kind> FT_INLINE typename kind::memory *memory_of(const rows &x)
 {
@@ -48,8 +59,8 @@ template <typename kind, int D> FT_INLINE passing_rows<kind> pass(const rows &fr
 /* ROWS rows on their way from memory to a tile, between `fetch` and `settle`, which nobody reads
  * meanwhile. A thread has the same 4 numbers of every STEPth row; STEP is a multiple of 8, so they
  * lie alike in `cell`. They pass through registers where they are rounded, or where `held` says so:
- * then the tile may be read until `settle`. */
-template <typename kind, int ROWS, int D, bool held = false> struct moving_rows {
+ * then the tile may be read until `settle`. The tile has OF rows. */
+template <typename kind, int ROWS, int D, bool held = false, int OF = ROWS> struct moving_rows {
     enum {
         LANES = D / 4,
         STEP = THREADS / LANES,
@@ -60,24 +71,26 @@ template <typename kind, int ROWS, int D, bool held = false> struct moving_rows 
 };
 
 /* Where this thread's first numbers go. */
-template <typename kind, int ROWS, int D, bool held>
-FT_INLINE typename kind::number *own_place(const moving_rows<kind, ROWS, D, held> &m,
+template <typename kind, int ROWS, int D, bool held, int OF>
+FT_INLINE typename kind::number *own_place(const moving_rows<kind, ROWS, D, held, OF> &m,
                                            typename kind::number *tile)
 {
-    return tile + cell<D>((int)threadIdx.x / m.LANES, (int)threadIdx.x % m.LANES * 4);
+    int row = (int)threadIdx.x / m.LANES, d = (int)threadIdx.x % m.LANES * 4;
+    return tile + layout<kind, D, OF>::place(row, d);
 }
 
-template <typename kind, int ROWS, int D, bool held>
-FT_INLINE void fetch(moving_rows<kind, ROWS, D, held> &m, passing_rows<kind> *from,
+template <typename kind, int ROWS, int D, bool held, int OF>
+FT_INLINE void fetch(moving_rows<kind, ROWS, D, held, OF> &m, passing_rows<kind> *from,
                      typename kind::number *tile)
 {
     const typename kind::four zeros = {};
+    const int ROW = layout<kind, D, OF>::STEP;
     typename kind::number *to = own_place(m, tile);
 FT_UNROLL
     for (int p = 0; p < m.PIECES; p++) {
         const typename kind::memory *at = from->first + from->at;
         if constexpr (m.DIRECT)
-            ft_copy_eight(to + p * m.STEP * D, at, from->left > 0);
+            ft_copy_eight(to + p * m.STEP * ROW, at, from->left > 0);
         else
             m.x[p] = from->left > 0 ? *(const typename kind::four *)at : zeros;
         from->at += m.STEP * from->step;
@@ -85,18 +98,23 @@ FT_UNROLL
     }
 }
 
-template <typename kind, int ROWS, int D, bool held>
-FT_INLINE void settle(const moving_rows<kind, ROWS, D, held> &m, typename kind::number *tile)
+/* Rows that came past the registers are there behind the next barrier. */
+template <typename kind> FT_INLINE void await_copies()
 {
+    ft_copies_done();
+    if constexpr (kind::GROUPED) ft_group_sees();
+}
+
+template <typename kind, int ROWS, int D, bool held, int OF>
+FT_INLINE void settle(const moving_rows<kind, ROWS, D, held, OF> &m, typename kind::number *tile)
+{
+    if constexpr (m.DIRECT) return;
+    const int ROW = layout<kind, D, OF>::STEP;
     typename kind::number *to = own_place(m, tile);
-    if constexpr (m.DIRECT) {
-        ft_copies_done();
-    } else {
 FT_UNROLL
-        for (int p = 0; p < m.PIECES; p++) {
-            const auto pairs = kind::pairs(m.x[p]);
-            *(decltype(kind::pairs(m.x[p])) *)(to + p * m.STEP * D) = pairs;
-        }
+    for (int p = 0; p < m.PIECES; p++) {
+        const auto pairs = kind::pairs(m.x[p]);
+        *(decltype(kind::pairs(m.x[p])) *)(to + p * m.STEP * ROW) = pairs;
     }
 }
 
@@ -140,6 +158,7 @@ template <typename kind, int ROWS, int D, int PLACES>
 FT_INLINE void settle(passing_tiles<kind, ROWS, D, PLACES> &t)
 {
     t.place = PLACES - 1 - t.place;
+    if (t.moving[0].DIRECT) await_copies<kind>();
 FT_UNROLL
     for (int i = 0; i < 2; i++) settle(t.moving[i], tile_of(t, i, t.place));
 }

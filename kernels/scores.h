@@ -3,7 +3,7 @@
 #ifndef FT_SCORES_H
 #define FT_SCORES_H
 
-#include "tiles.h"
+#include "together.h"
 
 /* Which part of the problem a block and a warp have. */
 struct part {
@@ -13,12 +13,18 @@ struct part {
     int d;          /* the warp's first number of rows */
 };
 
+/* The compiler is to see that lanes of a group do not part. */
+template <typename kind> FT_INLINE int warp_of()
+{
+    return kind::GROUPED ? (int)ft_from_lane((uint32_t)ft_warp(), 0) : ft_warp();
+}
+
 /* Of n rows a block has so many. The blocks of a head follow each other, so that they find its rows
  * in the cache; where those with later rows have more to do, or less, they are spread over all
  * heads, and those with most come first: so none of these is left for the end. */
 typedef enum { ALIKE, LATER_HAVE_MORE, LATER_HAVE_LESS } amounts;
 
-template <int ROWS, int PART> FT_INLINE part part_of(int64_t n, amounts work)
+template <typename kind, int ROWS, int PART> FT_INLINE part part_of(int64_t n, amounts work)
 {
     unsigned blocks = (unsigned)((n + ROWS - 1) / ROWS), heads = gridDim.x / blocks;
     unsigned turn = blockIdx.x / heads, number = blockIdx.x % heads;
@@ -27,7 +33,7 @@ template <int ROWS, int PART> FT_INLINE part part_of(int64_t n, amounts work)
         block = blockIdx.x % blocks;
         number = blockIdx.x / blocks;
     }
-    int first = (int)block * ROWS, row = ft_warp() * STRIP;
+    int first = (int)block * ROWS, row = warp_of<kind>() * STRIP;
     bool whole = ROWS == BLOCK; /* rows are of one warp */
     int strip = whole ? row : row % ROWS, d = whole ? 0 : row / ROWS * PART;
     part p = {(int)number, first, first + strip, strip, d};
@@ -41,10 +47,18 @@ FT_INLINE rows part_of_rows(rows x, const part &at)
     return y;
 }
 
-/* The warp's queries see keys before this one at most. */
+/* The first row of the warps that do everything at once. */
+template <typename kind> FT_INLINE int first_of(const part &at)
+{
+    return at.own - at.strip % kind::TOGETHER;
+}
+
+/* Their queries see keys before this one at most. */
+template <typename kind>
 FT_INLINE int end_of_own(const ft_attention_args &a, const head &x, const part &at)
 {
-    return at.own < a.Tq ? (int)end_of_keys(a, x, at.own, STRIP) : 0;
+    int first = first_of<kind>(at);
+    return first < a.Tq ? (int)end_of_keys(a, x, first, kind::TOGETHER) : 0;
 }
 
 /* Scores and logarithms of their sums are of base 2, whose powers a card has an instruction for. */
@@ -137,6 +151,15 @@ FT_INLINE void look_up(uint32_t kept[2], const ft_attention_args &a, const part 
         int query = at.own + own_row() + 8 * half;
         kept[half] = kept_keys(a, at.number, query, key) >> (key % 32 + own_number());
     }
+}
+
+/* As many words of 32 keys. */
+template <int WORDS>
+FT_INLINE void look_up_all(uint32_t (&kept)[WORDS][2], const ft_attention_args &a, const part &at,
+                           int key)
+{
+FT_UNROLL
+    for (int w = 0; w < WORDS; w++) look_up(kept[w], a, at, key + 32 * w);
 }
 
 FT_INLINE float if_kept(uint32_t kept, int key, float x)

@@ -60,14 +60,15 @@ template <> struct tile_at<float> {
     const float *first;
 };
 
-template <int D> FT_INLINE tile_at<uint16_t> look_at(const uint16_t *tile)
+template <int D> FT_INLINE tile_at<uint16_t> lanes_at(const uint16_t *tile)
 {
-    int lane = ft_lane(), low = lane % 8, along = cell<D>(lane / 16 * 8 + low, lane / 8 % 2 * 8);
-    int across = cell<D>(lane / 8 % 2 * 8 + low, lane / 16 * 8);
+    int lane = ft_lane(), low = lane % 8;
+    int along = cell<uint16_t, D>(lane / 16 * 8 + low, lane / 8 % 2 * 8);
+    int across = cell<uint16_t, D>(lane / 8 % 2 * 8 + low, lane / 16 * 8);
     ft_shared_at first = ft_at(tile);
     return {first + (ft_shared_at)(2 * along), first + (ft_shared_at)(2 * across)};
 }
-template <int D> FT_INLINE tile_at<float> look_at(const float *tile)
+template <int D> FT_INLINE tile_at<float> lanes_at(const float *tile)
 {
     return {tile};
 }
@@ -88,7 +89,7 @@ template <int D> FT_INLINE void load_along(ft_two b[4], const tile_at<float> &ti
 {
 FT_UNROLL
     for (int m = 0; m < 4; m++)
-        b[m] = *(const ft_two *)(tile.first + cell<D>(row + m / 2 * 8 + own_row(),
+        b[m] = *(const ft_two *)(tile.first + cell<float, D>(row + m / 2 * 8 + own_row(),
                                                       d + m % 2 * 8 + own_number()));
 }
 template <int D>
@@ -103,7 +104,7 @@ FT_UNROLL
 FT_UNROLL
         for (int e = 0; e < 2; e++) {
             int from = row + m % 2 * 8 + own_number() + e;
-            b[m].x[e] = tile.first[cell<D>(from, d + m / 2 * 8 + own_row())];
+            b[m].x[e] = tile.first[cell<float, D>(from, d + m / 2 * 8 + own_row())];
         }
 }
 
@@ -184,16 +185,37 @@ FT_UNROLL
     }
 }
 
+/* Sums (16, 8 N) of which dropout keeps some: each pair of words has bits of 32 numbers, of a
+ * lane's two rows, from its first number on. */
+template <int N> struct kept_sums {
+    const sums<N> &of;
+    const uint32_t (*kept)[2];
+};
+
+/* Sums as left operands of products along their numbers: pair `part` of the operand k. */
+template <typename kind, int N>
+FT_INLINE typename kind::two factor_of(const sums<N> &s, int k, int part)
+{
+    const float *x = s.x[2 * k + part / 2] + part % 2 * 2;
+    return kind::pair(x[0], x[1]);
+}
+template <typename kind, int N>
+FT_INLINE typename kind::two factor_of(const kept_sums<N> &s, int k, int part)
+{
+    int n = 2 * k + part / 2;
+    uint32_t mask = ft_spread_bits(s.kept[n / 4][part % 2], n % 4);
+    return ft_masked(mask, factor_of<kind>(s.of, k, part));
+}
+
 /* c += factors (16, 8 N) times the 8 N rows of the tile, their first 8 P numbers. */
-template <typename kind, int D, int P, int N>
-FT_INLINE void add_rows(sums<P> &c, const sums<N> &factors,
+template <typename kind, int D, int P, int N, template <int> class factors>
+FT_INLINE void add_rows(sums<P> &c, const factors<N> &by,
                         const tile_at<typename kind::number> &tile)
 {
 FT_UNROLL
     for (int k = 0; k < N / 2; k++) {
-        const float *x = factors.x[2 * k], *y = factors.x[2 * k + 1];
-        const typename kind::two a[4] = {kind::pair(x[0], x[1]), kind::pair(x[2], x[3]),
-                                         kind::pair(y[0], y[1]), kind::pair(y[2], y[3])};
+        const typename kind::two a[4] = {factor_of<kind>(by, k, 0), factor_of<kind>(by, k, 1),
+                                         factor_of<kind>(by, k, 2), factor_of<kind>(by, k, 3)};
 FT_UNROLL
         for (int n = 0; n < P; n += 2) {
             typename kind::two b[4];

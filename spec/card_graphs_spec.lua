@@ -9,9 +9,9 @@ local PROGRAM = core.sys.executable():match("^(.*)/") .. "/ftpipe_emu"
 local RUN = "spec/support/resume_run.lua --devices cpu:2 --save-every %d --steps %d --out '%s/run'"
 
 --- Trains so many steps: { launches =, graphs =, weights =, said = }.
-local function train(dir, steps, environment)
+local function train(dir, steps, environment, flags)
    local _, err, exit = process.shell(("EMULATED_FAIL_AT=0 %s '%s' "):format(environment or "",
-      PROGRAM) .. RUN:format(steps, steps, dir))
+      PROGRAM) .. RUN:format(steps, steps, dir) .. " " .. (flags or ""))
    assert.equal(0, exit, err)
    local launches, graphs = err:match("(%d+) launches, (%d+) graphs")
    return {
@@ -25,9 +25,9 @@ describe("a run on cards", function()
       return it("is emulated", function() pending("skipped: there is no ftpipe_emu") end)
    end
 
-   local function run(environment)
+   local function run(environment, flags)
       local result
-      files.in_directory(function(dir) result = train(dir, 8, environment) end)
+      files.in_directory(function(dir) result = train(dir, 8, environment, flags) end)
       return result
    end
 
@@ -39,6 +39,13 @@ describe("a run on cards", function()
       assert.is_true(graphs.weights == alone.weights)
       assert.is_true(2 * graphs.launches < alone.launches)
       assert.not_matches("one by one", graphs.said .. alone.said)
+   end)
+
+   it("gives kernels the room that they need on cards of 9.0, in graphs too", function()
+      local graphs = run("EMULATED_CAPABILITY=90", "--precision bf16")
+      local alone = run("EMULATED_CAPABILITY=90 EMULATED_NO_GRAPHS=2", "--precision bf16")
+      assert.is_true(graphs.graphs > 0 and alone.graphs == 0)
+      assert.is_true(graphs.weights == alone.weights)
    end)
 
    it("goes on without graphs where a card refuses them, and says so once", function()

@@ -44,6 +44,13 @@ static inline void card_library(int which)
     (void)which;
 }
 
+/* Of the kernels that are launched after it: 90 for 9.0. False: it is this machine's. */
+static inline bool card_capability(int capability)
+{
+    (void)capability;
+    return false;
+}
+
 /* Kernels launched so far, and products given to cuBLASLt; -1: nobody counts them. */
 static inline long card_launches(void)
 {
@@ -89,6 +96,12 @@ static inline void card_order(unsigned seed)
 static inline void card_library(int which)
 {
     atomic_store(&emulated.library, which);
+}
+
+static inline bool card_capability(int capability)
+{
+    atomic_store(&emulated.capability, capability);
+    return true;
 }
 
 static inline long card_launches(void)

@@ -123,7 +123,7 @@ static void test_kind(void (*run)(const void *), uint32_t seed)
     }
     product(first, p.a, p.b);
     product(whole, first, p.d);
-    CHECK(emu_run_grid(run, &p, one, FT_WARP, seed) == 0);
+    CHECK(emu_run_grid(run, &p, one, FT_WARP, 0, seed) == 0);
     CHECK(memcmp(whole, p.by_columns, sizeof whole) == 0);
     CHECK(memcmp(whole, p.by_rows, sizeof whole) == 0);
 }

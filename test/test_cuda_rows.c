@@ -134,10 +134,12 @@ enum { CARDS = 1, SAMPLES = 1 };
 enum { CARDS = 5, SAMPLES = 1000 };
 #endif
 
-static void test_rows(const card *cards, int n_cards)
+/* Those whose names begin so. */
+static void test_rows(const card *cards, int n_cards, const char *name)
 {
     int few = n_cards < 2 ? n_cards : 2;
     for (const ft_op *const *row = ft_ops; *row; row++) {
+        if (strncmp((*row)->name, name, strlen(name)) != 0) continue;
         if (!CHECK(ft_op_kernel(*row, FT_DEVICE_GPU, FT_F32) != NULL)) {
             fprintf(stderr, "  row %s has no kernel\n", (*row)->name);
             continue;
@@ -268,6 +270,21 @@ static void test_likely_key(const card *c)
     }
 }
 
+/* Attention by groups of warps, in two orders. */
+static void test_groups(void)
+{
+    enum { ORDERS = CARDS < 2 ? CARDS : 2 };
+    card cards[ORDERS];
+    bool ok = true;
+    for (int i = 0; i < ORDERS; i++) {
+        card_order((unsigned)i * 2654435761u);
+        ok = card_open(&cards[i]) && ok;
+    }
+    if (ok) test_rows(cards, ORDERS, "attention");
+    if (ok) test_likely_key(&cards[0]);
+    for (int i = 0; i < ORDERS; i++) card_close(&cards[i]);
+}
+
 int main(void)
 {
     card cards[CARDS];
@@ -278,12 +295,13 @@ int main(void)
         ok = card_open(&cards[i]) && ok;
     }
     long products = card_products();
-    if (ok) test_rows(cards, CARDS);
+    if (ok) test_rows(cards, CARDS, "");
     for (int i = 0; ok && i < CARDS; i++) test_packed(&cards[i]);
     if (ok) test_rounding(&cards[0]);
     if (ok) test_likely_key(&cards[0]);
     CHECK(products < 0 || card_products() > products);
     for (int i = 0; i < CARDS; i++) card_close(&cards[i]);
+    if (ok && card_capability(FT_CUDA_GROUPS)) test_groups();
     CHECK(card_left_nothing());
     return check_report();
 }

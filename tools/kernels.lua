@@ -36,7 +36,7 @@ local function usage(directory)
       local at
       for line in file:find("%.usage%.txt$")
          and core.sys.read_file(directory .. "/" .. file):gmatch("[^\n]+") or function() end do
-         local name, arch = line:match("entry function 'ft_([%w_]+)' for 'sm_(%d+)'")
+         local name, arch = line:match("entry function 'ft_([%w_]+)' for 'sm_(%d+)a?'")
          if name then
             at, archs[tonumber(arch)] = { spilled = 0, shared = 0 }, true
             found[name] = found[name] or {}

@@ -74,6 +74,26 @@ static ft_status find_kernel(executor *x, const ft_cuda_image *images, int k, ft
     return check(x, answer, what, err);
 }
 
+/* Lets launches give kernels the shared memory that they need on this card. */
+static ft_status make_room(executor *x, ft_error *err)
+{
+    static const unsigned rooms[FT_CUDA_KERNEL_COUNT] = {
+#define ROOM(name, bytes) [FT_CUDA_##name] = bytes,
+        FT_CUDA_ROOMS(ROOM)
+#undef ROOM
+    };
+    int major, minor;
+    FT_TRY(check(x, x->api->device_attribute(&major, CU_MAJOR, x->card), "what the card is", err));
+    FT_TRY(check(x, x->api->device_attribute(&minor, CU_MINOR, x->card), "what the card is", err));
+    for (int k = 0; k < FT_CUDA_KERNEL_COUNT && 10 * major + minor == FT_CUDA_GROUPS; k++) {
+        if (rooms[k])
+            FT_TRY(check(x, x->api->function_set(x->functions[k], CU_ROOM_BYTES, (int)rooms[k]),
+                         "giving kernels shared memory", err));
+        x->rooms[k] = rooms[k];
+    }
+    return FT_OK;
+}
+
 static ft_status load_kernels(executor *x, const ft_cuda_image *images, ft_error *err)
 {
     for (int i = 0; images[i].image && i < MAX_IMAGES; i++) {
@@ -82,7 +102,7 @@ static ft_status load_kernels(executor *x, const ft_cuda_image *images, ft_error
         x->n_modules = i + 1;
     }
     for (int k = 0; k < FT_CUDA_KERNEL_COUNT; k++) FT_TRY(find_kernel(x, images, k, err));
-    return FT_OK;
+    return make_room(x, err);
 }
 
 /* When the card passed an event lies between two looks at the clock, which on a busy machine may be

@@ -17,7 +17,8 @@ typedef struct executor {
     cu_module modules[MAX_IMAGES];
     int n_modules;
     cu_function functions[FT_CUDA_KERNEL_COUNT];
-    cu_event origin; /* was passed at origin_ns */
+    unsigned rooms[FT_CUDA_KERNEL_COUNT]; /* bytes of shared memory that launches give */
+    cu_event origin;                      /* was passed at origin_ns */
     int64_t origin_ns;
     ft_cuda_fault *fault; /* host memory that kernels write to */
     ft_cuda_peers peers;

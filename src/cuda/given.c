@@ -41,6 +41,7 @@ static ft_status give_kernel(const stream *s, const ft_given *g, ft_error *err)
     const executor *x = of(s->base.executor);
     const cu_launch how = {.grid = {g->grid[0], g->grid[1], g->grid[2]},
                            .block = {g->threads, 1, 1},
+                           .shared_bytes = g->room,
                            .stream = s->handle};
     void *arguments[] = {(void *)(uintptr_t)g->args};
     return check(x, x->api->launch(&how, g->function, arguments, NULL), g->name, err);
@@ -111,6 +112,7 @@ ft_status ft_cuda_launch(ft_device_stream *on, ft_cuda_kernel kernel, ft_grid gr
                               .function = x->functions[kernel],
                               .grid = {(unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z},
                               .threads = kernels[kernel].threads,
+                              .room = x->rooms[kernel],
                               .bytes = kernels[kernel].bytes,
                               .args = args},
                   err);

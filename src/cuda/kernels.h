@@ -83,6 +83,20 @@
     X(optimizers, adafactor_size, 256)                                                             \
     X(optimizers, adafactor_apply, 256)
 
+/* Kernels whose blocks are given shared memory by the launch, beside what they have themselves, on
+ * cards of compute capability FT_CUDA_GROUPS (kernels/groups.h): bytes. */
+#define FT_CUDA_ROOMS(X)                                                                           \
+    X(attention_kept_bf16_64, 32 << 10)                                                            \
+    X(attention_kept_bf16_128, 64 << 10)                                                           \
+    X(attention_kept_f16_64, 32 << 10)                                                             \
+    X(attention_queries_kept_bf16_64, 64 << 10)                                                    \
+    X(attention_queries_kept_bf16_128, 128 << 10)                                                  \
+    X(attention_queries_kept_f16_64, 64 << 10)                                                     \
+    X(attention_keys_kept_bf16_64, 64 << 10)                                                       \
+    X(attention_keys_kept_bf16_128, 128 << 10)                                                     \
+    X(attention_keys_kept_f16_64, 64 << 10)
+enum { FT_CUDA_GROUPS = 90 };
+
 typedef enum {
 #define FT_CUDA_NUMBER(file, name, threads) FT_CUDA_##name,
     FT_CUDA_KERNELS(FT_CUDA_NUMBER)

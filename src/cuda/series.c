@@ -212,6 +212,7 @@ static ft_status set_kernels(const ft_series *s, recording *r, ft_error *err)
         const cu_kernel_params params = {.function = x->function,
                                          .grid = {x->grid[0], x->grid[1], x->grid[2]},
                                          .block = {x->threads, 1, 1},
+                                         .shared_bytes = x->room,
                                          .arguments = &args};
         FT_TRY(answered(s, s->api->exec_set(r->exec, r->nodes[i], &params), x->name, err));
     }

@@ -22,9 +22,9 @@ typedef enum { FT_GIVEN_KERNEL, FT_GIVEN_PRODUCT, FT_GIVEN_FILL } ft_given_kind;
 /* Equal arguments are equal bytes, and full words, but for those of kernels. */
 typedef struct ft_given {
     ft_given_kind kind;
-    const char *name;     /* for errors */
-    cu_function function; /* of a kernel, as all to here */
-    unsigned grid[3], threads;
+    const char *name;                /* for errors */
+    cu_function function;            /* of a kernel, as all to here */
+    unsigned grid[3], threads, room; /* bytes of shared memory that the launch gives */
     uint32_t bytes;
     const void *args; /* so many bytes */
 } ft_given;

@@ -40,6 +40,9 @@ enum {
     CU_MINOR = 76
 };
 
+/* Attribute of a function: shared memory that its launches may give (CUfunction_attribute). */
+enum { CU_ROOM_BYTES = 8 };
+
 /* How a kernel is launched (CUlaunchConfig). */
 typedef struct cu_launch {
     unsigned grid[3], block[3], shared_bytes;
@@ -96,6 +99,7 @@ typedef struct cu_kernel_params {
     X(module_load, cuModuleLoadData, (cu_module * out, const void *image))                         \
     X(module_unload, cuModuleUnload, (cu_module module))                                           \
     X(function_get, cuModuleGetFunction, (cu_function * out, cu_module module, const char *name))  \
+    X(function_set, cuFuncSetAttribute, (cu_function function, int attribute, int value))          \
     X(launch, cuLaunchKernelEx,                                                                    \
       (const cu_launch *how, cu_function function, void **arguments, void **extra))                \
     X(capture_begin, cuStreamBeginCapture_v2, (cu_stream stream, int mode))                        \

@@ -95,7 +95,7 @@ struct block {
     fiber fibers[MAX_THREADS], *idle[MAX_THREADS];
     int n_fibers, n_idle;
     char *shared;
-    size_t used;
+    size_t used, room; /* taken so far; what the launch gives beside it */
 };
 
 thread_local block *current;
@@ -246,7 +246,7 @@ block *own_block()
 {
     if (!own.b) {
         own.b = (block *)calloc(1, sizeof *own.b);
-        if (!own.b || !(own.b->shared = (char *)aligned_alloc(256, SHARED))) abort();
+        if (!own.b || !(own.b->shared = (char *)aligned_alloc(1024, SHARED))) abort();
         memset(own.b->shared, 0xff, SHARED); /* NaN */
     }
     return own.b;
@@ -254,17 +254,27 @@ block *own_block()
 
 } // namespace
 
-void *emu_shared(size_t bytes)
+void *emu_shared(size_t bytes, size_t align)
 {
     block *b = current;
-    size_t at = b->cursor[b->running];
-    b->cursor[b->running] = at + (bytes + 255) / 256 * 256;
+    size_t at = (b->cursor[b->running] + align - 1) / align * align;
+    b->cursor[b->running] = at + bytes;
     if (b->cursor[b->running] > SHARED) {
         fprintf(stderr, "emulation: a block uses more than %d bytes of shared memory\n", SHARED);
         abort();
     }
     if (b->cursor[b->running] > b->used) b->used = b->cursor[b->running];
     return b->shared + at;
+}
+
+void *emu_room(size_t bytes)
+{
+    if (bytes > current->room) {
+        fprintf(stderr, "emulation: a block asks for %zu bytes, the launch gives %zu\n", bytes,
+                current->room);
+        abort();
+    }
+    return emu_shared(bytes, 1024);
 }
 
 /* Who comes last lets all go that wait there. */
@@ -325,13 +335,14 @@ const emu_words *emu_show(const uint32_t *mine, int n)
 }
 
 extern "C" int emu_run_grid(void (*kernel)(const void *), const void *args, const unsigned grid[3],
-                            int threads, uint32_t seed)
+                            int threads, unsigned room, uint32_t seed)
 {
     block *b = own_block();
     if (threads < WARP || threads > MAX_THREADS || threads % WARP) return -1;
     b->kernel = kernel;
     b->args = args;
     b->n = threads;
+    b->room = room;
     current = b;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {(unsigned)threads, 1, 1};

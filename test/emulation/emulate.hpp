@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #define FT_INLINE                    static inline
-#define FT_SHARED(type, name, count) type *name = (type *)emu_shared((count) * sizeof(type))
-#define FT_TILE                      FT_SHARED
+#define FT_SHARED(type, name, count) type *name = (type *)emu_shared((count) * sizeof(type), 16)
+#define FT_TILE(type, name, count)   type *name = (type *)emu_shared((count) * sizeof(type), 1024)
 #define FT_BLOCK_BARRIER()           emu_barrier(false)
 #define FT_WARP_BARRIER()            emu_barrier(true)
 #define FT_UNROLL
@@ -27,7 +27,12 @@ struct emu_index {
 extern thread_local emu_index threadIdx, blockIdx, blockDim, gridDim;
 
 /* The same memory for every thread of the block that asks for its n-th piece. */
-void *emu_shared(size_t bytes);
+void *emu_shared(size_t bytes, size_t align);
+/* Of what the launch gives. */
+void *emu_room(size_t bytes);
+#define ft_room emu_room
+/* Of the cards: 90 is 9.0. */
+extern "C" int emu_capability(void);
 void emu_barrier(bool of_warp);
 /* x of that lane of the warp. */
 double emu_from_lane(double x, int lane);

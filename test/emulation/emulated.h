@@ -8,10 +8,14 @@
 extern "C" {
 #endif
 
-/* Every thread of every block calls the kernel. Seed 0: threads in their order. -1: the threads of
- * a block do not come to the same barriers. */
+/* Every thread of every block calls the kernel; a block may ask for `room` bytes of shared memory
+ * by ft_room. Seed 0: threads in their order. -1: the threads of a block do not come to the same
+ * barriers. */
 int emu_run_grid(void (*kernel)(const void *args), const void *args, const unsigned grid[3],
-                 int threads, uint32_t seed);
+                 int threads, unsigned room, uint32_t seed);
+
+/* Of the cards: 90 is 9.0. */
+int emu_capability(void);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,12 @@ FT_INLINE float ft_exp2(float x)
     return exp2f(x);
 }
 
+FT_INLINE uint32_t ft_spread_bits(uint32_t bits, int n)
+{
+    uint32_t first = bits >> (8 * n) & 1, second = bits >> (8 * n + 1) & 1;
+    return (first ? 0xffffu : 0) | (second ? 0xffff0000u : 0);
+}
+
 FT_INLINE void ft_load_matrices(uint32_t x[4], ft_shared_at row)
 {
     emu_load(x, row, false);
@@ -96,6 +102,7 @@ FT_INLINE float ft_round_tf32(float x)
 }
 
 struct ft_f16 {
+    enum { IS_F16 = 1 };
     typedef uint16_t number;
     typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)
@@ -109,6 +116,7 @@ struct ft_f16 {
 };
 
 struct ft_bf16 {
+    enum { IS_F16 = 0 };
     typedef uint16_t number;
     typedef uint32_t two;
     FT_INLINE uint32_t pair(float first, float second)

@@ -152,7 +152,7 @@ int exec_set(cu_exec x, cu_node node, const cu_kernel_params *params)
     if (node->of != x->of) return INVALID;
     item *w = &x->items[node->at];
     if (w->kind != DO_LAUNCH || w->function != params->function ||
-        params->block[0] != w->function->threads)
+        params->block[0] != w->function->threads || params->shared_bytes != w->room)
         return INVALID;
     memcpy(w->grid, params->grid, sizeof w->grid);
     memcpy(w->args, params->arguments[0], w->function->args);

@@ -19,6 +19,11 @@
 
 emulation emulated = {.fail_with = 999, .capability = 80};
 
+int emu_capability(void)
+{
+    return atomic_load(&emulated.capability);
+}
+
 enum { STICKY = 719, NO_CONTEXT = 201, NO_PEER = 217, OTHER_CONTEXT = 400 };
 
 struct cu_context_s {
@@ -35,7 +40,7 @@ FT_CUDA_KERNELS(DECLARE)
 
 static struct cu_function_s functions[] = {
 #define FUNCTION(file, name, threads)                                                              \
-    {"ft_" #name, emu_kernel_##name, sizeof(ft_##name##_args), threads},
+    {"ft_" #name, emu_kernel_##name, sizeof(ft_##name##_args), threads, PLAIN_ROOM},
     FT_CUDA_KERNELS(FUNCTION)
 #undef FUNCTION
 };
@@ -87,9 +92,11 @@ static __attribute__((constructor)) void read_environment(void)
     const char *at = getenv("EMULATED_FAIL_AT"), *no_graphs = getenv("EMULATED_NO_GRAPHS");
     const char *slow = getenv("EMULATED_SLOW_MS"), *drop = getenv("EMULATED_DROP_AT");
     const char *seed = getenv("EMULATED_SEED"), *held = getenv("EMULATED_HELD_US");
+    const char *capability = getenv("EMULATED_CAPABILITY");
     if (!at || atexit(tell)) return;
     atomic_store(&emulated.fail_at, strtol(at, NULL, 10));
     if (no_graphs) atomic_store(&emulated.no_graphs, atoi(no_graphs));
+    if (capability) atomic_store(&emulated.capability, atoi(capability));
     if (slow) slow_ms = atof(slow);
     if (held) held_us = (unsigned)atoi(held);
     if (drop) atomic_store(&emulated.drop_at, strtol(drop, NULL, 10));
@@ -231,7 +238,8 @@ static void execute(const item *w, uint32_t *seed)
     if (w->kind == DO_FILL && fine) memset(w->to, w->value, w->bytes);
     if (w->kind == DO_CALL && fine) w->call(w->args);
     if (w->kind == DO_LAUNCH && fine &&
-        emu_run_grid(w->function->kernel, w->args, w->grid, (int)w->function->threads, *seed))
+        emu_run_grid(w->function->kernel, w->args, w->grid, (int)w->function->threads, w->room,
+                     *seed))
         atomic_store(&failed, STICKY);
 }
 
@@ -406,15 +414,26 @@ static int copy_peer(cu_address to, cu_context to_context, cu_address from, cu_c
     return copy_on(to, from, bytes, s);
 }
 
+/* Without it a launch gives 48 KB at most. */
+static int function_set(cu_function function, int attribute, int bytes)
+{
+    BEGIN();
+    if (attribute != CU_ROOM_BYTES || bytes < 0 || bytes > MOST_ROOM) return 1;
+    atomic_store(&function->room, (unsigned)bytes);
+    return 0;
+}
+
 static int launch(const cu_launch *how, cu_function function, void **arguments, void **extra)
 {
     (void)extra;
     BEGIN();
+    if (how->shared_bytes > atomic_load(&function->room)) return 1;
     if (how->stream->context != current) return OTHER_CONTEXT;
     if (how->block[0] != function->threads || how->block[1] != 1 || how->block[2] != 1) return 1;
     item w = {.kind = DO_LAUNCH, .function = function};
     atomic_fetch_add(&emulated.launches, 1);
     if (function->args > ARGS) abort();
+    w.room = how->shared_bytes;
     memcpy(w.grid, how->grid, sizeof w.grid);
     memcpy(w.args, arguments[0], function->args);
     submit(how->stream, &w);

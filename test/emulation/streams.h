@@ -4,17 +4,19 @@
 
 #include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "nvidia/nvidia.h"
 
-enum { QUEUE = 128, ARGS = 4096 };
+enum { QUEUE = 128, ARGS = 4096, PLAIN_ROOM = 48 << 10, MOST_ROOM = 227 << 10 };
 
 struct cu_function_s {
     const char *name;
     void (*kernel)(const void *args);
     size_t args;
     unsigned threads;
+    atomic_uint room; /* that a launch may give */
 };
 
 typedef enum { DO_COPY, DO_FILL, DO_LAUNCH, DO_CALL, DO_RECORD, DO_WAIT, DO_END } kind;
@@ -26,9 +28,9 @@ typedef struct item {
     size_t bytes;
     unsigned char value;
     bool late;
-    const struct cu_function_s *function;
+    struct cu_function_s *function;
     void (*call)(const void *arg);
-    unsigned grid[3];
+    unsigned grid[3], room;
     _Alignas(16) char args[ARGS];
     cu_event event;
     long number;
