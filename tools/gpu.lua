@@ -208,7 +208,7 @@ local function compiling(model, ...)
    local python = os.getenv("FTPIPE_PEER_PYTHON")
    local line = "echo warm | %s bench/peers/step_torch.py %s %s cuda bf16"
    return python and not emulates and { "compile " .. model, "sh -c " .. quoted(line:format(
-      python, model, table.concat({ ... }, " "))), 90, prepared, beside = true } or nil
+      python, model, table.concat({ ... }, " "))), 150, prepared, beside = true } or nil
 end
 
 --- NVIDIA's compute-sanitizer over a program, where the machine has it.
@@ -219,13 +219,17 @@ local function sanitizing(tool, name)
       beside = true } or nil
 end
 
-local function rows()
+local ALL_AT_ONCE_GB = 130 -- memory in which PyTorch compiles all models at once
+
+local function rows(memory_gb)
    local list = {}
    local function add(row) if row then list[#list + 1] = row end end
-   for _, size in ipairs { { "bert-large", 24, 384, 4 }, { "gpt2", 4, 1024, 4 },
-      { "t5-base", 8, 320, 8 } } do
-      add(compiling(unpack(size)))
+   local sizes = { { "bert-large", 24, 384, 4 }, { "gpt2", 4, 1024, 4 }, { "t5-base", 8, 320, 8 } }
+   if memory_gb >= ALL_AT_ONCE_GB then
+      table.insert(sizes, 1, { "t5-3b", 4, 512, 4 })
+      table.insert(sizes, 2, { "gpt2-xl", 4, 1024, 4 })
    end
+   for _, size in ipairs(sizes) do add(compiling(unpack(size))) end
    add(sanitizing("memcheck", own.rows))
    add(sanitizing("memcheck", own.steps))
    add(sanitizing("racecheck", own.steps))
@@ -255,9 +259,9 @@ local function rows()
 end
 
 --- Those that the arguments name, or all.
-local function chosen()
+local function chosen(memory_gb)
    local list = {}
-   for _, row in ipairs(rows()) do
+   for _, row in ipairs(rows(memory_gb)) do
       local named = #wanted == 0
       for _, name in ipairs(wanted) do named = named or row[1]:sub(1, #name) == name end
       if named then list[#list + 1] = row end
@@ -266,9 +270,8 @@ local function chosen()
 end
 
 --- How many rows are run side by side: by cores, and by what each may take of the card.
-local function width(memory)
+local function width(gb)
    local GB_EACH, CORES_EACH = 6, 2
-   local gb = (tonumber((memory or ""):match("^%d+")) or 0) * 2 ^ 20 / 1e9
    return math.max(1, math.min(math.floor(core.sys.cores() / CORES_EACH),
       math.floor(gb / GB_EACH)))
 end
@@ -290,7 +293,8 @@ if emulates then
 end
 
 local bad, slow, timed_left = 0, 0, 0
-local all = chosen()
+local memory_gb = (tonumber((found.card.memory_total or ""):match("^%d+")) or 0) * 2 ^ 20 / 1e9
+local all = chosen(memory_gb)
 for _, row in ipairs(all) do timed_left = timed_left + (row.beside and 0 or 1) end
 
 --- Begins a row; what ends it, or nil where there is no time for it.
@@ -330,7 +334,7 @@ local function end_row(row, finish)
    say(row[1], result)
 end
 
-local begun, at_once = {}, width(found.card.memory_total)
+local begun, at_once = {}, width(memory_gb)
 local function end_first()
    local first = table.remove(begun, 1)
    end_row(first.row, first.finish)
