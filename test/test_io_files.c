@@ -224,6 +224,11 @@ static void whole_files(void)
     CHECK_STATUS(ft_file_read(in(&p, "x"), &text, &size, &err), FT_NOT_FOUND);
     CHECK(!text && mentions(&err, "cannot open"));
     CHECK_STATUS(ft_file_read(p.directory, &text, &size, &err), FT_IO);
+    CHECK_STATUS(ft_file_write(in(&p, "none/x"), "x", 1, &err), FT_NOT_FOUND);
+    CHECK(mentions(&err, "none/x: cannot create") && !mentions(&err, "tmp-") &&
+          !mentions(&err, ".tmp:"));
+    CHECK_STATUS(ft_link_set(in(&p, "none/l"), "x", &err), FT_NOT_FOUND);
+    CHECK(mentions(&err, "none/l: cannot make link"));
     CHECK_STATUS(ft_file_write(in(&p, "x"), "a\0b", 3, &err), FT_OK);
     CHECK_STATUS(ft_file_read(p.path, &text, &size, &err), FT_OK);
     CHECK(size == 3 && memcmp(text, "a\0b", 4) == 0);

@@ -102,7 +102,7 @@ ft_status ft_link_set(const char *path, const char *target, ft_error *err)
     unlink(beside); /* of an earlier process with this number */
     ft_status status = FT_OK;
     if (symlink(target, beside) != 0)
-        status = ft_errno_fail(err, beside, "cannot make link");
+        status = ft_errno_fail(err, path, "cannot make link");
     else if (rename(beside, path) != 0) {
         status = ft_errno_fail(err, path, "cannot replace");
         unlink(beside);

@@ -141,7 +141,7 @@ static ft_status open_beside(ft_writer *writer, ft_error *err)
         writer->fd = open(writer->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (writer->fd < 0 && errno != EEXIST) break;
     }
-    if (writer->fd < 0) return ft_errno_fail(err, writer->temp, "cannot create");
+    if (writer->fd < 0) return ft_errno_fail(err, writer->path, "cannot create");
     struct stat old;
     if (stat(writer->path, &old) == 0 && S_ISREG(old.st_mode))
         (void)fchmod(writer->fd, old.st_mode & 0777); /* a matter of taste, not of success */

@@ -2,6 +2,9 @@
 return {
    { "src/io/swap_file.c", "if (ft_swap_file_sum(to, n) == sum) return FT_OK;", "return FT_OK;",
       "c/io_files spec/swap_dir", "what was damaged on disk is taken for what was written" },
+   { "src/io/file.c", "err, writer->path, \"cannot create\"",
+      "err, writer->temp, \"cannot create\"", "c/io_files",
+      "an error names a file that nobody asked for" },
    { "src/io/file.c", "if (fsync(writer->fd) != 0) return", "if (writer->fd < 0) return",
       "c/io_sync", "files are not synced" },
    { "src/io/fill.c", "fsync(filler->fd) == 0", "filler->fd >= 0", "c/io_sync",
