@@ -83,8 +83,8 @@ static ft_status make_room(executor *x, ft_error *err)
 #undef ROOM
     };
     int major, minor;
-    FT_TRY(check(x, x->api->device_attribute(&major, CU_MAJOR, x->card), "what the card is", err));
-    FT_TRY(check(x, x->api->device_attribute(&minor, CU_MINOR, x->card), "what the card is", err));
+    FT_TRY(check(x, x->api->device_attribute(&major, CU_MAJOR, x->card), "asking what it is", err));
+    FT_TRY(check(x, x->api->device_attribute(&minor, CU_MINOR, x->card), "asking what it is", err));
     for (int k = 0; k < FT_CUDA_KERNEL_COUNT && 10 * major + minor == FT_CUDA_GROUPS; k++) {
         if (rooms[k])
             FT_TRY(check(x, x->api->function_set(x->functions[k], CU_ROOM_BYTES, (int)rooms[k]),
