@@ -26,54 +26,92 @@ static float chain(float sum, float a, float b, bool fused)
     return fused ? fmaf(a, b, sum) : sum + product;
 }
 
-/* How many elements of c are not those of the promise. `before` is c as it was. */
-static int64_t wrong(const ft_outer *o, const float *before, bool fused)
+/* How the two sides of a product are given, and what follows it. */
+typedef struct variant {
+    bool a_transposed, b_transposed, packed, add, bias, relu;
+} variant;
+
+static float left_of(const ft_large_product *o, int64_t i, int64_t p)
 {
-    int64_t count = 0, chunk = ft_panels_chunk(o->k);
+    return o->a[o->a_transposed ? p * o->m + i : i * o->k + p];
+}
+
+static float right_of(const ft_large_product *o, int64_t p, int64_t j)
+{
+    return o->b[o->b_transposed ? j * o->k + p : p * o->n + j];
+}
+
+/* Element (i,j) by the promise; `exact` and `size`: the same in f64, and the sum of magnitudes. */
+static float promised(const ft_large_product *o, int64_t i, int64_t j, float c, bool fused,
+                      double *exact, double *size)
+{
+    int64_t chunk = ft_panels_chunk(o->k);
+    *exact = o->add ? (double)c : 0.0;
+    *size = fabs(*exact);
+    for (int64_t start = 0; start < o->k; start += chunk) {
+        float sum = 0.0f;
+        for (int64_t p = start; p < start + chunk && p < o->k; p++) {
+            float a = left_of(o, i, p), b = right_of(o, p, j);
+            sum = chain(sum, a, b, fused);
+            *exact += (double)a * (double)b;
+            *size += fabs((double)a * (double)b);
+        }
+        c = o->add || start ? c + sum : sum;
+    }
+    if (o->bias) c += o->bias[j], *exact += (double)o->bias[j];
+    if (o->relu) c = c > 0.0f ? c : 0.0f, *exact = fmax(*exact, 0.0);
+    return c;
+}
+
+/* How many elements of c are not those of the promise. `before` is c as it was. */
+static int64_t wrong(const ft_large_product *o, const float *before, bool fused)
+{
+    int64_t count = 0;
     for (int64_t i = 0; i < o->m; i++)
         for (int64_t j = 0; j < o->n; j++) {
-            float c = before[i * o->n + j];
-            double exact = o->add ? (double)c : 0.0, size = fabs(exact);
-            for (int64_t start = 0; start < o->k; start += chunk) {
-                float sum = 0.0f;
-                for (int64_t p = start; p < start + chunk && p < o->k; p++) {
-                    float a = o->a[p * o->m + i], b = o->b[p * o->n + j];
-                    sum = chain(sum, a, b, fused);
-                    exact += (double)a * (double)b;
-                    size += fabs((double)a * (double)b);
-                }
-                c = o->add || start ? c + sum : sum;
-            }
+            double exact, size;
+            float c = promised(o, i, j, before[i * o->n + j], fused, &exact, &size);
             float got = o->c[i * o->n + j];
-            count += memcmp(&got, &c, 4) != 0 || fabs((double)got - exact) > 1e-6 * size;
+            count += got != c || fabs((double)got - exact) > 1e-6 * (size + 1.0);
         }
     return count;
 }
 
-static void one(const ft_simd_panels *kernels, const int64_t mnk[3], bool add, int team_size,
+static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, int team_size,
                 bool fused)
 {
     int64_t m = mnk[0], n = mnk[1], k = mnk[2];
     int64_t work_bytes = ft_panels_work_bytes(m, n, k, kernels, team_size);
-    float *a = numbers(m * k, 1), *b = numbers(n * k, 2);
-    float *before = numbers(m * n, 3), *c = numbers(m * n, 3);
-    ft_outer o = {m, n, k, a, b, c, add, guarded_new(work_bytes)};
-    if (!add) memset(c, 0xff, (size_t)(m * n) * 4); /* NaN: it is not read */
+    int64_t packed_bytes = ft_panels_packed_bytes(n, k, kernels);
+    float *a = numbers(m * k, 1), *b = numbers(n * k, 2), *bias = numbers(n, 4);
+    float *before = numbers(m * n, 3), *c = numbers(m * n, 3), *packed = guarded_new(packed_bytes);
+    ft_large_product o = {.m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .add = v.add};
+    o.a_transposed = v.a_transposed;
+    o.b_transposed = v.b_transposed;
+    o.relu = v.relu;
+    o.bias = v.bias ? bias : NULL;
+    o.work = guarded_new(work_bytes);
+    if (!v.add) memset(c, 0xff, (size_t)(m * n) * 4); /* NaN: it is not read */
     ft_team *team;
     CHECK_STATUS(ft_team_new(&team, team_size, NULL), FT_OK);
-    ft_panels_outer(&o, kernels, team);
+    if (v.packed) {
+        ft_panels_pack(&o, packed, kernels, team);
+        o.packed = packed;
+        o.b = NULL;
+    }
+    ft_panels_multiply(&o, kernels, team);
+    o.b = b;
     int64_t n_wrong = wrong(&o, before, fused);
     if (!CHECK(n_wrong == 0))
-        fprintf(stderr, "%lld x %lld x %lld, team of %d\n", (long long)m, (long long)n,
-                (long long)k, team_size);
+        fprintf(stderr, "%lld x %lld x %lld, team of %d, a%s, b%s%s\n", (long long)m, (long long)n,
+                (long long)k, team_size, v.a_transposed ? " transposed" : "",
+                v.b_transposed ? " transposed" : "", v.packed ? " packed" : "");
     CHECK(guarded_intact(c, m * n * 4) && guarded_intact(o.work, work_bytes));
     CHECK(guarded_intact(a, m * k * 4) && guarded_intact(b, n * k * 4));
+    CHECK(guarded_intact(packed, packed_bytes));
     ft_team_free(team);
-    guarded_free(o.work);
-    guarded_free(c);
-    guarded_free(before);
-    guarded_free(b);
-    guarded_free(a);
+    float *all[] = {a, b, bias, before, c, packed, o.work};
+    for (int i = 0; i < 7; i++) guarded_free(all[i]);
 }
 
 /* Around the borders of tiles, of rows packed together, of chunks and of blocks. */
@@ -89,30 +127,53 @@ static void test_every_edge(void)
         const ft_simd *simd = ft_simd_of(isa);
         for (size_t i = 0; simd && i < sizeof cases / sizeof *cases; i++)
             for (int team = 1; team <= 3; team++)
-                one(simd->panels, cases[i], (i + (size_t)team) % 2 == 0, team, isa != FT_ISA_BASE);
+                for (int way = 0; way < 6; way++) {
+                    unsigned other = (unsigned)i + (unsigned)team + (unsigned)way;
+                    const variant v = {.a_transposed = way % 2,
+                                       .b_transposed = way / 2 == 1,
+                                       .packed = other % 3 == 0,
+                                       .add = other % 2,
+                                       .bias = other % 4 > 1,
+                                       .relu = other % 5 > 2};
+                    one(simd->panels, cases[i], v, team, isa != FT_ISA_BASE);
+                }
     }
 }
 
-/* With and without what was there, one team. */
-static void test_adding(void)
+/* Every way to give the sides and what follows, one team. */
+static void test_every_variant(void)
 {
     const ft_simd_panels *best = ft_simd_get()->panels;
     bool fused = ft_cpu_isa() != FT_ISA_BASE;
-    for (int add = 0; add < 2; add++) one(best, (int64_t[]){30, 50, 300}, add, 1, fused);
+    for (unsigned bits = 0; bits < 64; bits++) {
+        const variant v = {bits & 1, bits & 2, bits & 4, bits & 8, bits & 16, bits & 32};
+        one(best, (int64_t[]){30, 50, 300}, v, 1, fused);
+    }
 }
 
 static void test_nothing_needs_nothing(void)
 {
     const ft_simd_panels *best = ft_simd_get()->panels;
+    const ft_large_product nothing = {.m = 0, .n = 3, .k = 2};
     CHECK(ft_panels_work_bytes(0, 4, 4, best, 2) == 0);
     CHECK(ft_panels_work_bytes(4, 4, 0, best, 2) == 0);
-    ft_panels_outer(&(ft_outer){.m = 0, .n = 3, .k = 2}, best, NULL);
+    CHECK(ft_panels_packed_bytes(0, 4, best) == 0 && ft_panels_packed_bytes(4, 0, best) == 0);
+    ft_panels_multiply(&nothing, best, NULL);
+    ft_panels_pack(&(ft_large_product){.n = 0, .k = 2}, NULL, best, NULL);
+}
+
+/* Where there is AVX2 and not AVX-512 these kernels multiply with weights. */
+static void test_who_multiplies(void)
+{
+    CHECK((ft_panels_for_weights() != NULL) == (ft_cpu_isa() == FT_ISA_AVX2));
+    if (ft_panels_for_weights()) CHECK(ft_panels_for_gradients() == ft_panels_for_weights());
 }
 
 int main(void)
 {
     RUN(test_every_edge);
-    RUN(test_adding);
+    RUN(test_every_variant);
     RUN(test_nothing_needs_nothing);
+    RUN(test_who_multiplies);
     return check_report();
 }

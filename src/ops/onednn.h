@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
+#include "ops/product.h"
 
 /* c (m,n) = alpha * op(a) (m,k) * op(b) (k,n) + beta * c, where op transposes if asked: a is then
  * stored as (k,m), b as (n,k). lda, ldb, ldc: elements from one stored row to the next. */
@@ -31,29 +32,7 @@ ft_status ft_onednn_gemm(const ft_gemm *gemm, ft_error *err);
 /* The same, its rows of c split over the team. */
 ft_status ft_onednn_gemm_team(const ft_gemm *gemm, ft_team *team, ft_error *err);
 
-/* y (m,n) = x (m,k) * B (k,n), then + bias (n), then the larger of that and 0; B is a weight stored
- * as (k,n), or as (n,k) if transposed. */
-typedef struct ft_product {
-    int64_t m, n, k;
-    bool transposed, bias, relu;
-    bool bf16;         /* x and the weight are bf16 (ops/bf16.c); sums, bias and y are f32 */
-    bool x_transposed; /* x is stored as (k,m) */
-    bool add;          /* to y, instead of overwriting it */
-    int64_t y_step;    /* elements from one row of y to the next, 0: n */
-} ft_product;
-
-typedef struct ft_prepared ft_prepared; /* a product that is ready to run */
-
-typedef struct ft_product_data {
-    const void *x;
-    const void *weight; /* not read when `packed` is given */
-    const void *packed; /* of ft_onednn_pack for the same n, k and transposed; NULL: none */
-    const ft_prepared *prepared; /* of this product with such a weight; NULL: none */
-    const float *bias;           /* NULL without a bias */
-    float *y;
-    void *work; /* ft_onednn_work_bytes, 64-byte aligned */
-} ft_product_data;
-
+/* A product with a weight, plain or packed by ft_onednn_pack. */
 ft_status ft_onednn_product(const ft_product *product, const ft_product_data *data, ft_team *team,
                             ft_error *err);
 

@@ -15,27 +15,11 @@
 enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, TF32 = 3, F16 = 4 };
 enum { GRAD_BF16 = 0, GRAD_TF32 = 1, GRAD_F16 = 2 }; /* attributes of the gradients */
 
-static ft_status run_product(const ft_product *product, const ft_product_data *data, ft_team *team,
-                             ft_error *err)
-{
-    return product->bf16 ? ft_bf16_product(product, data, team, err)
-                         : ft_onednn_product(product, data, team, err);
-}
-
-static int64_t product_work(const ft_product *product, int team_size)
-{
-    return product->bf16 ? ft_bf16_work_bytes(product, team_size)
-                         : ft_onednn_work_bytes(product, team_size);
-}
-
-/* A product in bf16 with a weight that is not packed is several (ops/bf16.c). */
 static ft_status prepare(void **out, const ft_call_kind *kind, const ft_product *product,
                          ft_error *err)
 {
     ft_prepared *prepared = NULL;
-    ft_status status = FT_OK;
-    if (kind->packed || !product->bf16)
-        status = ft_onednn_prepare(&prepared, product, kind->packed, kind->team_size, err);
+    ft_status status = ft_product_prepare(&prepared, product, kind, err);
     *out = prepared;
     return status;
 }
@@ -123,7 +107,7 @@ static ft_status linear_kernel(const ft_call *call, ft_error *err)
                             .bias = ft_in(call, 2),
                             .y = ft_out(call, 0),
                             .work = call->work};
-    return run_product(&product, &data, call->team, err);
+    return ft_product_run(&product, &data, call->team, err);
 }
 
 static ft_status linear_reference(const ft_call *call, ft_error *err)
@@ -147,21 +131,20 @@ static ft_status linear_reference(const ft_call *call, ft_error *err)
 static int64_t linear_work(const ft_spec *in, const double *attrs, int team_size)
 {
     ft_product product = linear_product(in, attrs);
-    return product_work(&product, team_size);
+    return ft_product_work_bytes(&product, team_size);
 }
 
 static int64_t linear_pack_bytes(const ft_spec *in, const double *attrs)
 {
     ft_product product = linear_product(in, attrs);
-    return ft_onednn_packed_bytes(&product);
+    return ft_product_packed_bytes(&product);
 }
 
 static ft_status linear_pack(const ft_spec *in, const double *attrs, const void *weight,
                              void *packed, ft_team *team, ft_error *err)
 {
     ft_product product = linear_product(in, attrs);
-    (void)team;
-    return ft_onednn_pack(&product, weight, packed, err);
+    return ft_product_pack(&product, weight, packed, team, err);
 }
 
 static ft_status linear_prepare(void **out, const ft_call_kind *kind, const double *attrs,
@@ -325,7 +308,7 @@ static ft_status input_kernel(const ft_call *call, ft_error *err)
                             .prepared = call->prepared,
                             .y = ft_out(call, 0),
                             .work = call->work};
-    return run_product(&product, &data, call->team, err);
+    return ft_product_run(&product, &data, call->team, err);
 }
 
 static ft_status input_reference(const ft_call *call, ft_error *err)
@@ -347,21 +330,20 @@ static ft_status input_reference(const ft_call *call, ft_error *err)
 static int64_t input_work(const ft_spec *in, const double *attrs, int team_size)
 {
     ft_product product = input_product(in, attrs);
-    return product_work(&product, team_size);
+    return ft_product_work_bytes(&product, team_size);
 }
 
 static int64_t input_pack_bytes(const ft_spec *in, const double *attrs)
 {
     ft_product product = input_product(in, attrs);
-    return ft_onednn_packed_bytes(&product);
+    return ft_product_packed_bytes(&product);
 }
 
 static ft_status input_pack(const ft_spec *in, const double *attrs, const void *weight,
                             void *packed, ft_team *team, ft_error *err)
 {
     ft_product product = input_product(in, attrs);
-    (void)team;
-    return ft_onednn_pack(&product, weight, packed, err);
+    return ft_product_pack(&product, weight, packed, team, err);
 }
 
 static ft_status input_prepare(void **out, const ft_call_kind *kind, const double *attrs,

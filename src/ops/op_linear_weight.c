@@ -50,17 +50,18 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
                                                       .add = ft_adds(call, 0),
                                                       .work = call->work},
                                      call->team, err);
-    const ft_simd_panels *own = ft_panels_get();
+    const ft_simd_panels *own = ft_panels_for_gradients();
     if (own && M) {
-        const ft_outer outer = {.m = N,
-                                .n = K,
-                                .k = M,
-                                .a = ft_in(call, 0),
-                                .b = ft_in(call, 1),
-                                .c = ft_out(call, 0),
-                                .add = ft_adds(call, 0),
-                                .work = call->work};
-        ft_panels_outer(&outer, own, call->team);
+        const ft_large_product product = {.m = N,
+                                          .n = K,
+                                          .k = M,
+                                          .a = ft_in(call, 0),
+                                          .a_transposed = true,
+                                          .b = ft_in(call, 1),
+                                          .c = ft_out(call, 0),
+                                          .add = ft_adds(call, 0),
+                                          .work = call->work};
+        ft_panels_multiply(&product, own, call->team);
         return FT_OK;
     }
     ft_gemm gemm = {.m = N,
@@ -82,7 +83,7 @@ static int64_t weight_work(const ft_spec *in, const double *attrs, int team_size
 {
     int64_t M = ft_rows_of(&in[0].shape, 1);
     int64_t N = ft_dim_back(&in[0].shape, -1), K = ft_dim_back(&in[1].shape, -1);
-    const ft_simd_panels *own = ft_panels_get();
+    const ft_simd_panels *own = ft_panels_for_gradients();
     if (attrs[GRAD_BF16] != 0.0) return ft_bf16_outer_work_bytes(M, N, K, team_size);
     return own ? ft_panels_work_bytes(N, K, M, own, team_size) : 0;
 }

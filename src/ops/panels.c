@@ -26,12 +26,17 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-const ft_simd_panels *ft_panels_get(void)
+const ft_simd_panels *ft_panels_for_weights(void)
+{
+    return ft_cpu_isa() == FT_ISA_AVX2 ? ft_simd_get()->panels : NULL;
+}
+
+const ft_simd_panels *ft_panels_for_gradients(void)
 {
 #if defined(__x86_64__)
     if (ft_cpu_isa() != FT_ISA_BASE && __builtin_cpu_is("intel")) return ft_simd_get()->panels;
 #endif
-    return NULL;
+    return ft_panels_for_weights();
 }
 
 int64_t ft_panels_chunk(int64_t k)
@@ -69,32 +74,61 @@ int64_t ft_panels_work_bytes(int64_t m, int64_t n, int64_t k, const ft_simd_pane
     return cut_of(m, n, k, kernels, team_size).floats * (int64_t)sizeof(float) * team_size;
 }
 
+/* Column `column` of the chunk that begins at `start` and has k of them, in a packed matrix. */
+static float *panel_at(float *packed, int64_t n, const ft_simd_panels *kernels, int64_t start,
+                       int64_t k, int64_t column)
+{
+    return packed + start * round_up(n, kernels->columns) + column * k;
+}
+
 typedef struct job {
-    const ft_outer *outer;
+    const ft_large_product *product;
     const ft_simd_panels *kernels;
     cuts cut;
+    float *packed; /* to pack into */
 } job;
 
-/* Part of c with the rows of a and b from `start` on, k of them. */
+/* Part of c, with k of a and b from `start` on. */
 typedef struct block {
     int64_t row, rows, column, columns, start, k;
 } block;
 
+static void pack_rows(const job *j, const block *b, float *left, int64_t row, int64_t rows)
+{
+    const ft_large_product *o = j->product;
+    ft_panel_source x = {.k = b->k, .count = rows, .turned = !o->a_transposed};
+    x.ld = o->a_transposed ? o->m : o->k;
+    x.data = o->a + (o->a_transposed ? b->start * x.ld + row : row * x.ld + b->start);
+    j->kernels->pack_left(left, &x);
+}
+
+static void pack_columns(const job *j, const block *b, float *right, bool far)
+{
+    const ft_large_product *o = j->product;
+    ft_panel_source x = {.k = b->k, .count = b->columns, .turned = o->b_transposed, .far = far};
+    x.ld = o->b_transposed ? o->k : o->n;
+    x.data = o->b + (o->b_transposed ? b->column * x.ld + b->start : b->start * x.ld + b->column);
+    j->kernels->pack_right(right, &x);
+}
+
 /* The rows of a block, against columns that are packed. */
 static void block_rows(const job *j, const block *b, float *left, const float *right)
 {
-    const ft_outer *o = j->outer;
+    const ft_large_product *o = j->product;
+    bool ends = b->start + b->k == o->k;
     for (int64_t done = 0; done < b->rows; done += j->cut.block_rows) {
         int64_t row = b->row + done, rows = smaller(j->cut.block_rows, b->rows - done);
-        j->kernels->pack_left(left, o->a + b->start * o->m + row, o->m, b->k, rows);
+        pack_rows(j, b, left, row, rows);
         const ft_panel_product product = {.m = rows,
                                           .n = b->columns,
                                           .k = b->k,
                                           .left = left,
                                           .right = right,
+                                          .bias = ends && o->bias ? o->bias + b->column : NULL,
                                           .c = o->c + row * o->n + b->column,
                                           .ldc = o->n,
-                                          .add = o->add || b->start > 0};
+                                          .add = o->add || b->start > 0,
+                                          .relu = ends && o->relu};
         j->kernels->multiply(&product);
     }
 }
@@ -103,7 +137,7 @@ static void block_rows(const job *j, const block *b, float *left, const float *r
 static void piece(void *arg, int i)
 {
     const job *j = arg;
-    const ft_outer *o = j->outer;
+    const ft_large_product *o = j->product;
     const cuts *cut = &j->cut;
     int64_t from = i * cut->size, size = smaller(cut->size, (cut->columns ? o->n : o->m) - from);
     int64_t column = cut->columns ? from : 0, end = column + (cut->columns ? size : o->n);
@@ -113,16 +147,46 @@ static void piece(void *arg, int i)
         b.k = smaller(cut->chunk, o->k - b.start);
         for (b.column = column; b.column < end; b.column += cut->block_columns) {
             b.columns = smaller(cut->block_columns, end - b.column);
-            j->kernels->pack_right(right, o->b + b.start * o->n + b.column, o->n, b.k, b.columns);
-            block_rows(j, &b, left, right);
+            const float *there = right;
+            if (o->packed)
+                there = panel_at((float *)(uintptr_t)o->packed, o->n, j->kernels, b.start, b.k,
+                                 b.column);
+            else
+                pack_columns(j, &b, right, false);
+            block_rows(j, &b, left, there);
         }
     }
 }
 
-void ft_panels_outer(const ft_outer *o, const ft_simd_panels *kernels, ft_team *team)
+void ft_panels_multiply(const ft_large_product *o, const ft_simd_panels *kernels, ft_team *team)
 {
     if (!o->m || !o->n) return;
-    job j = {.outer = o, .kernels = kernels};
+    job j = {.product = o, .kernels = kernels};
     j.cut = cut_of(o->m, o->n, o->k, kernels, ft_team_size(team));
     ft_team_run(team, ft_pieces(j.cut.columns ? o->n : o->m, j.cut.size), piece, &j);
+}
+
+/* -- packed beforehand ------------------------------------------------------------------------- */
+
+int64_t ft_panels_packed_bytes(int64_t n, int64_t k, const ft_simd_panels *kernels)
+{
+    return round_up(round_up(n, kernels->columns) * k, ALIGN) * (int64_t)sizeof(float);
+}
+
+/* One chunk of k. */
+static void pack_chunk(void *arg, int i)
+{
+    const job *j = arg;
+    int64_t n = j->product->n, start = i * j->cut.chunk;
+    block b = {.columns = n, .start = start, .k = smaller(j->cut.chunk, j->product->k - start)};
+    pack_columns(j, &b, panel_at(j->packed, n, j->kernels, start, b.k, 0), true);
+}
+
+void ft_panels_pack(const ft_large_product *o, float *packed, const ft_simd_panels *kernels,
+                    ft_team *team)
+{
+    if (!o->n || !o->k) return;
+    job j = {.product = o, .kernels = kernels, .packed = packed};
+    j.cut.chunk = ft_panels_chunk(o->k);
+    ft_team_run(team, ft_pieces(o->k, j.cut.chunk), pack_chunk, &j);
 }

@@ -1,10 +1,12 @@
-/* ops/panels.h - gradients of weights by kernels of our own.
+/* ops/panels.h - large products by kernels of our own.
  *
- * Where oneDNN's product of a transposed matrix is slower than ours, in f32: on Intel's CPUs with
- * AVX2 or AVX-512 (measured with AVX-512 units of two 64-byte products a cycle, and with AVX2 on
- * the same one; bench/results/2026-11-23-products.txt). On Zen 4 oneDNN reaches 0.96 of what the
- * core can do and ours has not been timed, so that oneDNN keeps it, as it keeps all other products.
- */
+ * They are used where they are faster than oneDNN's, in f32, which was measured:
+ * - for gradients of weights on Intel's CPUs, whose oneDNN is slow at a product of a transposed
+ *   matrix (bench/results/2026-11-23-products.txt); on Zen 4 oneDNN reaches 0.96 of what the core
+ *   can do;
+ * - for all products of weights where there is AVX2 but not AVX-512: oneDNN 2.6 has no kernels
+ * there that read packed weights, and takes a third of the core's speed up to some 260 rows
+ *   (bench/results/2026-11-27-products-avx2.txt). */
 #ifndef FT_OPS_PANELS_H
 #define FT_OPS_PANELS_H
 
@@ -14,26 +16,40 @@
 #include "device/device.h"
 #include "ops/simd/simd.h"
 
-/* c (m,n) = a (k,m)^T * b (k,n), or c + that; all are dense. An element is the sum over the first
- * ft_panels_chunk(k) rows of a and b, in their order, then over the next ones, and so on, each sum
- * begun at 0 and added to c: its bits depend on k and the instruction set alone. */
-typedef struct ft_outer {
+/* c (m,n) = a (m,k) * b (k,n), or c + that, then + bias (n), then the larger of that and 0; all are
+ * dense. An element is the sum over the first ft_panels_chunk(k) of k, in their order, then over
+ * the next ones, and so on, each sum begun at 0 and added to c: its bits depend on k and the
+ * instruction set alone, not on how b is given. */
+typedef struct ft_large_product {
     int64_t m, n, k;
     const float *a, *b;
+    bool a_transposed;   /* a is stored as (k,m) */
+    bool b_transposed;   /* b is stored as (n,k) */
+    const float *packed; /* b by ft_panels_pack, which is then not read; NULL: none */
+    const float *bias;   /* NULL: none */
     float *c;
-    bool add;
+    bool add, relu;
     void *work; /* ft_panels_work_bytes, 64-byte aligned */
-} ft_outer;
+} ft_large_product;
 
-/* The kernels for gradients of weights on this CPU; NULL: oneDNN's are. */
-const ft_simd_panels *ft_panels_get(void);
+/* The kernels for gradients of weights and for products with weights on this CPU; NULL: oneDNN's
+ * are. */
+const ft_simd_panels *ft_panels_for_gradients(void);
+const ft_simd_panels *ft_panels_for_weights(void);
 
 /* Cut over the team. k may not be 0. */
-void ft_panels_outer(const ft_outer *product, const ft_simd_panels *kernels, ft_team *team);
+void ft_panels_multiply(const ft_large_product *product, const ft_simd_panels *kernels,
+                        ft_team *team);
+/* Enough for b packed or not. */
 int64_t ft_panels_work_bytes(int64_t m, int64_t n, int64_t k, const ft_simd_panels *kernels,
                              int team_size);
 
-/* Rows that are summed at a time, of k > 0. */
+/* b (k,n), or stored as (n,k), for any m; `packed` is 64-byte aligned. */
+int64_t ft_panels_packed_bytes(int64_t n, int64_t k, const ft_simd_panels *kernels);
+void ft_panels_pack(const ft_large_product *product, float *packed, const ft_simd_panels *kernels,
+                    ft_team *team);
+
+/* As much of k > 0 as is summed at a time. */
 int64_t ft_panels_chunk(int64_t k);
 
 #endif

@@ -36,44 +36,90 @@ INLINE vf load(const float *p, int64_t left)
     return left >= FT_LANES ? vf_load(p) : left > 0 ? vf_load_part(p, (int)left) : (vf){0};
 }
 
-INLINE void store(float *p, vf x, int64_t left)
+/* How a vector is written. */
+enum {
+    LAST,     /* nothing past its end */
+    FOLLOWED, /* perhaps more than belongs there: rows that are written later follow */
+    FAR       /* it is whole, and goes past the caches */
+};
+
+INLINE void store(float *p, vf x, int64_t left, int how)
 {
-    if (left >= FT_LANES)
+    if (how == FAR)
+        vf_stream(p, x);
+    else if (left >= FT_LANES || how == FOLLOWED)
         vf_store(p, x);
-    else if (left > 0)
+    else
         vf_store_part(p, x, (int)left);
 }
 
-/* Row p of one panel, of which `count` numbers exist. */
-INLINE void pack_row(float *to, int width, const float *x, int64_t count)
+/* A row of one panel, of which `count` numbers exist. */
+INLINE void pack_row(float *to, int width, const float *x, int64_t count, int how)
 {
-    for (int v = 0; v < width; v += FT_LANES) store(to + v, load(x + v, count - v), width - v);
+    for (int v = 0; v < width; v += FT_LANES) store(to + v, load(x + v, count - v), width - v, how);
 }
 
 /* A few rows at a time go to all panels: their lines are then read whole, and rows a power of two
  * apart do not drive each other out of the cache. */
-INLINE void pack(float *packed, int width, const float *x, int64_t ld, int64_t k, int64_t count)
+INLINE void pack(float *packed, const ft_panel_source *x, int width, bool far)
 {
-    for (int64_t first = 0; first < k; first += GROUP) {
-        int64_t end = k - first < GROUP ? k : first + GROUP;
+    for (int64_t first = 0; first < x->k; first += GROUP) {
+        int64_t end = x->k - first < GROUP ? x->k : first + GROUP;
         float *panel = packed;
-        for (int64_t at = 0; at < count; at += width, panel += width * k)
+        for (int64_t at = 0; at < x->count; at += width, panel += width * x->k)
             for (int64_t p = first; p < end; p++)
-                if (count - at >= width)
-                    pack_row(panel + p * width, width, x + p * ld + at, width);
-                else
-                    pack_row(panel + p * width, width, x + p * ld + at, count - at);
+                pack_row(panel + p * width, width, x->data + p * x->ld + at, x->count - at,
+                         far            ? FAR
+                         : p < x->k - 1 ? FOLLOWED
+                                        : LAST);
     }
 }
 
-static void pack_left(float *packed, const float *x, int64_t ld, int64_t k, int64_t count)
+/* The first n numbers of rows of x, of which `rows` exist, turned. */
+INLINE void load_square(vf square[FT_LANES], const float *x, int64_t ld, int64_t rows, int64_t n)
 {
-    pack(packed, ROWS, x, ld, k, count);
+    for (int i = 0; i < FT_LANES; i++) square[i] = i < rows ? load(x + i * ld, n) : (vf){0};
+    vf_transpose(square);
 }
 
-static void pack_right(float *packed, const float *x, int64_t ld, int64_t k, int64_t count)
+/* The panel of columns from `at` on, of x that is turned. */
+INLINE void turn_panel(float *panel, const ft_panel_source *x, int64_t at, int width, bool far)
 {
-    pack(packed, COLUMNS, x, ld, k, count);
+    int64_t rows = x->count - at < width ? x->count - at : width, k = x->k;
+    const float *data = x->data + at * x->ld;
+    for (int64_t p = 0; p < k; p += FT_LANES)
+        for (int v = 0; v < width; v += FT_LANES) {
+            vf square[FT_LANES];
+            load_square(square, data + v * x->ld + p, x->ld, rows - v, k - p);
+            for (int i = 0; i < FT_LANES && p + i < k; i++)
+                store(panel + (p + i) * width + v, square[i], width - v,
+                      far                   ? FAR
+                      : !v && p + i < k - 1 ? FOLLOWED
+                                            : LAST);
+        }
+}
+
+INLINE void pack_any(float *packed, const ft_panel_source *x, int width, bool far)
+{
+    if (!x->turned)
+        pack(packed, x, width, far);
+    else
+        for (int64_t at = 0; at < x->count; at += width)
+            turn_panel(packed + at * x->k, x, at, width, far);
+    if (far) vf_streamed();
+}
+
+static void pack_left(float *packed, const ft_panel_source *x)
+{
+    pack_any(packed, x, ROWS, false);
+}
+
+static void pack_right(float *packed, const ft_panel_source *x)
+{
+    if (x->far)
+        pack_any(packed, x, COLUMNS, true);
+    else
+        pack_any(packed, x, COLUMNS, false);
 }
 
 /* -- the product ------------------------------------------------------------------------------- */
@@ -100,10 +146,19 @@ INLINE void step(vf sum[ROWS][VECTORS], const float *a, const float *b, int rows
     }
 }
 
+/* Where a tile of c is, of what, and what follows the sums. */
+typedef struct tile {
+    const float *a, *b, *bias;
+    float *c;
+    int64_t ldc;
+} tile;
+
 /* A tile of c, of which `rows` rows exist: the sums, or c + those. */
-INLINE void tile_of(const ft_panel_product *p, const float *a, const float *b, float *c,
-                    int64_t ldc, ahead *soon, int rows)
+INLINE void tile_of(const ft_panel_product *p, const tile *t, ahead *soon, int rows)
 {
+    const float *a = t->a, *b = t->b;
+    float *c = t->c;
+    const int64_t ldc = t->ldc;
     vf sum[ROWS][VECTORS];
     EACH_ROW EACH_VECTOR sum[i][v] = (vf){0};
     const char *next = soon->next;
@@ -122,17 +177,17 @@ INLINE void tile_of(const ft_panel_product *p, const float *a, const float *b, f
     for (; k; k--, a += ROWS, b += COLUMNS) step(sum, a, b, rows);
     soon->next = next < soon->end ? next : soon->end;
     if (p->add) EACH_ROW EACH_VECTOR sum[i][v] += vf_load(c + i * ldc + v * FT_LANES);
+    if (t->bias) EACH_ROW EACH_VECTOR sum[i][v] += vf_load(t->bias + v * FT_LANES);
+    if (p->relu) EACH_ROW EACH_VECTOR sum[i][v] = vf_max((vf){0}, sum[i][v]);
     EACH_ROW EACH_VECTOR vf_store(c + i * ldc + v * FT_LANES, sum[i][v]);
 }
 
-typedef void (*tile_function)(const ft_panel_product *p, const float *a, const float *b, float *c,
-                              int64_t ldc, ahead *soon);
+typedef void (*tile_function)(const ft_panel_product *p, const tile *t, ahead *soon);
 
 #define TILE(rows)                                                                                 \
-    static void tile_##rows(const ft_panel_product *p, const float *a, const float *b, float *c,   \
-                            int64_t ldc, ahead *soon)                                              \
+    static void tile_##rows(const ft_panel_product *p, const tile *t, ahead *soon)                 \
     {                                                                                              \
-        tile_of(p, a, b, c, ldc, soon, rows);                                                      \
+        tile_of(p, t, soon, rows);                                                                 \
     }
 #if defined(__AVX512F__)
 #define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
@@ -144,15 +199,20 @@ EACH_TILE(TILE)
 static const tile_function tiles[] = {EACH_TILE(TILE_NAME)};
 
 /* A tile with `columns` columns, fewer than COLUMNS: with a whole one between, of the same bits. */
-static void edge_tile(const ft_panel_product *p, const float *a, const float *b, float *c,
-                      int64_t rows, int64_t columns, ahead *soon)
+static void edge_tile(const ft_panel_product *p, tile t, int64_t rows, int64_t columns, ahead *soon)
 {
-    float whole[ROWS * COLUMNS];
+    float whole[ROWS * COLUMNS], bias[COLUMNS] = {0}, *c = t.c;
     if (p->add)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < COLUMNS; j++)
                 whole[i * COLUMNS + j] = j < columns ? c[i * p->ldc + j] : 0.0f;
-    tiles[rows - 1](p, a, b, whole, COLUMNS, soon);
+    if (t.bias) {
+        memcpy(bias, t.bias, (size_t)columns * sizeof *bias);
+        t.bias = bias;
+    }
+    t.c = whole;
+    t.ldc = COLUMNS;
+    tiles[rows - 1](p, &t, soon);
     for (int64_t i = 0; i < rows; i++)
         memcpy(c + i * p->ldc, whole + i * COLUMNS, (size_t)columns * sizeof *c);
 }
@@ -161,20 +221,21 @@ static void edge_tile(const ft_panel_product *p, const float *a, const float *b,
 static void multiply(const ft_panel_product *p)
 {
     const int64_t n_tiles = (p->m + ROWS - 1) / ROWS;
-    const float *b = p->right;
-    for (int64_t column = 0; column < p->n; column += COLUMNS, b += COLUMNS * p->k) {
-        const char *next = (const char *)(b + COLUMNS * p->k);
+    tile t = {.b = p->right, .ldc = p->ldc};
+    for (int64_t column = 0; column < p->n; column += COLUMNS, t.b += COLUMNS * p->k) {
+        const char *next = (const char *)(t.b + COLUMNS * p->k);
         ahead soon = {next, next + COLUMNS * p->k * 4, 0};
         int64_t columns = p->n - column < COLUMNS ? p->n - column : COLUMNS;
         if (column + COLUMNS < p->n) soon.lines = (int)((STEPS * VECTORS + n_tiles - 1) / n_tiles);
-        const float *a = p->left;
-        for (int64_t i = 0; i < p->m; i += ROWS, a += ROWS * p->k) {
+        t.a = p->left;
+        t.bias = p->bias ? p->bias + column : NULL;
+        for (int64_t i = 0; i < p->m; i += ROWS, t.a += ROWS * p->k) {
             int64_t rows = p->m - i < ROWS ? p->m - i : ROWS;
-            float *c = p->c + i * p->ldc + column;
+            t.c = p->c + i * p->ldc + column;
             if (columns == COLUMNS)
-                tiles[rows - 1](p, a, b, c, p->ldc, &soon);
+                tiles[rows - 1](p, &t, &soon);
             else
-                edge_tile(p, a, b, c, rows, columns, &soon);
+                edge_tile(p, t, rows, columns, &soon);
         }
     }
 }

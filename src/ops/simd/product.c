@@ -41,21 +41,6 @@ static void pack(float *packed, const float *b, int64_t ld, int64_t k, int64_t n
     }
 }
 
-/* rows[i][j] becomes rows[j][i]: each round deals the first and the second half of the rows out in
- * turns, which moves one bit of the number of the row into that of the lane. */
-INLINE void transpose(vf rows[FT_LANES])
-{
-    const vi low = vi_lanes() / 2 + (vi_lanes() & 1) * FT_LANES, high = low + FT_LANES / 2;
-    for (int round = 1; round < FT_LANES; round *= 2) {
-        vf next[FT_LANES];
-        for (int i = 0; i < FT_LANES / 2; i++) {
-            next[2 * i] = vf_pick(rows[i], rows[i + FT_LANES / 2], low);
-            next[2 * i + 1] = vf_pick(rows[i], rows[i + FT_LANES / 2], high);
-        }
-        for (int i = 0; i < FT_LANES; i++) rows[i] = next[i];
-    }
-}
-
 /* Columns first ... first + FT_LANES of B^T, of which `columns` exist, into one vector of each row
  * of a panel whose rows are `width` numbers. */
 static void pack_columns(float *packed, int64_t width, const float *b, int64_t ld, int64_t k,
@@ -65,7 +50,7 @@ static void pack_columns(float *packed, int64_t width, const float *b, int64_t l
         vf rows[FT_LANES];
         for (int i = 0; i < FT_LANES; i++)
             rows[i] = i < columns ? load(b + i * ld + p, k - p) : (vf){0};
-        transpose(rows);
+        vf_transpose(rows);
         int64_t n = k - p < FT_LANES ? k - p : FT_LANES;
         for (int i = 0; i < n; i++) vf_store(packed + (p + i) * width, rows[i]);
     }

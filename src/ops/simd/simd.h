@@ -149,23 +149,30 @@ typedef struct ft_simd_product {
     void (*multiply)(const ft_small_product *product);
 } ft_simd_product;
 
-/* c (m,n) = left * right, or c + that; both sides are packed for this k, and c has ldc numbers a
- * row. */
+/* c (m,n) = left * right, or c + that, then + bias, then the larger of that and 0; both sides are
+ * packed for this k, and c has ldc numbers a row. */
 typedef struct ft_panel_product {
     int64_t m, n, k;
     const float *left, *right;
+    const float *bias; /* n numbers; NULL: none */
     float *c;
     int64_t ldc;
-    bool add;
+    bool add, relu;
 } ft_panel_product;
 
-/* Packs `count` columns of x (k,...), of ld numbers a row, into panels one after the other; the
- * last one is filled up with zeros. */
-typedef void (*ft_panel_pack)(float *packed, const float *x, int64_t ld, int64_t k, int64_t count);
+/* `count` columns of a matrix (k,...), or rows of one (...,k) if turned, of ld numbers a row. They
+ * are packed into panels one after the other, the last one filled up with zeros. */
+typedef struct ft_panel_source {
+    const float *data;
+    int64_t ld, k, count;
+    bool turned;
+    bool far; /* what is packed of the right side is read much later: past the caches */
+} ft_panel_source;
 
 typedef struct ft_simd_panels {
     int rows, columns; /* of a tile of c: numbers in a panel of a side for each of k */
-    ft_panel_pack pack_left, pack_right;
+    void (*pack_left)(float *packed, const ft_panel_source *source);
+    void (*pack_right)(float *packed, const ft_panel_source *source);
     void (*multiply)(const ft_panel_product *product);
 } ft_simd_panels;
 

@@ -59,6 +59,27 @@ static inline void vf_store(float *p, vf x)
     *(vf_memory *)p = x;
 }
 
+/* To a whole vector's address, past the caches; vf_streamed before others may read it. */
+static inline void vf_stream(float *p, vf x)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_ps(p, (__m512)x);
+#elif defined(__AVX2__)
+    _mm256_stream_ps(p, (__m256)x);
+#elif defined(__x86_64__)
+    _mm_stream_ps(p, (__m128)x);
+#else
+    vf_store(p, x);
+#endif
+}
+
+static inline void vf_streamed(void)
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
 /* The first n < FT_LANES elements; the rest is 0, and is not read. */
 static inline vf vf_load_part(const float *p, int n)
 {
@@ -187,6 +208,21 @@ static inline __attribute__((always_inline)) vf vf_pick(vf a, vf b, vi from)
 static inline __attribute__((always_inline)) vf vf_upper(vf x, int half)
 {
     return vf_pick(x, x, (vi_lanes() + half) & (FT_LANES - 1));
+}
+
+/* rows[i][j] becomes rows[j][i]: each round deals the first and the second half of the rows out in
+ * turns, which moves one bit of the number of the row into that of the lane. */
+static inline __attribute__((always_inline)) void vf_transpose(vf rows[FT_LANES])
+{
+    const vi low = vi_lanes() / 2 + (vi_lanes() & 1) * FT_LANES, high = low + FT_LANES / 2;
+    for (int round = 1; round < FT_LANES; round *= 2) {
+        vf next[FT_LANES];
+        for (int i = 0; i < FT_LANES / 2; i++) {
+            next[2 * i] = vf_pick(rows[i], rows[i + FT_LANES / 2], low);
+            next[2 * i + 1] = vf_pick(rows[i], rows[i + FT_LANES / 2], high);
+        }
+        for (int i = 0; i < FT_LANES; i++) rows[i] = next[i];
+    }
 }
 
 /* Sum and maximum of the lanes, halves first: a fixed order. */
