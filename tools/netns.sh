@@ -8,6 +8,8 @@
 #   tools/netns.sh lose SET PERCENT       has such links lose packets
 #   tools/netns.sh run SET N COMMAND...   starts N processes with mpirun, one in each
 #   tools/netns.sh cut SET I              takes the link of the I-th, from 0, down
+#   tools/netns.sh slurm SET N DIRECTORY  makes them nodes of a cluster of Slurm, whose settings
+#                                         (SLURM_CONF=DIRECTORY/slurm.conf) and logs are there
 #   tools/netns.sh down SET N             removes them, with all that runs there
 #
 # Kernels that have no netem hold no packet back, so links with a rate are those of tools/relay.lua,
@@ -79,8 +81,68 @@ run() {
         --mca oob_tcp_if_include "10.77.$set.0/24" --mca btl_tcp_if_include "10.77.$set.0/24" "$@"
 }
 
+# Each node has a name and a /tmp of its own, so that DIRECTORY has to be elsewhere. The cluster has
+# a munged and ports of its own.
+slurm() {
+    local set=$1 n=$2 dir=$3 i
+    [[ $dir != /tmp/* ]] || fail "expected a directory that is not in /tmp, found $dir"
+    mkdir -p "$dir/state"
+    head -c 128 /dev/urandom >"$dir/munge.key"
+    chmod 400 "$dir/munge.key"
+    munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" \
+        --pid-file="$dir/munged.pid" --log-file="$dir/munged.log" --seed-file="$dir/munge.seed"
+    cat >"$dir/slurm.conf" <<CONF
+ClusterName=ft$set
+SlurmctldHost=control(10.77.$set.254)
+SlurmctldPort=$((20000 + set))
+SlurmUser=root
+SlurmdUser=root
+AuthInfo=socket=$dir/munge.socket
+StateSaveLocation=$dir/state
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdSpoolDir=/tmp/slurmd
+SlurmdPidFile=/tmp/slurmd.pid
+SlurmdLogFile=$dir/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+CONF
+    for ((i = 0; i < n; i++)); do
+        echo "NodeName=node$i NodeAddr=10.77.$set.$((i + 1)) CPUs=$(nproc)" >>"$dir/slurm.conf"
+    done
+    echo "PartitionName=all Nodes=ALL Default=YES State=UP" >>"$dir/slurm.conf"
+    export SLURM_CONF=$dir/slurm.conf
+    setsid unshare --uts sh -c "hostname control; exec slurmctld -D" >"$dir/control.said" 2>&1 \
+        </dev/null &
+    for ((i = 0; i < n; i++)); do
+        # not `ip netns exec`, which hides the control groups that slurmd looks for
+        setsid nsenter --net="/run/netns/ft$set-$i" unshare --mount --uts sh -c "
+            hostname node$i; mount -t tmpfs tmpfs /tmp; mkdir /tmp/slurmd
+            exec slurmd -D -N node$i" >"$dir/node$i.said" 2>&1 </dev/null &
+    done
+    echo "$dir" >"$(state_of "$set").slurm"
+    for ((i = 0; i < 100; i++)); do
+        [[ $(sinfo -h -o %D -t idle 2>/dev/null) != "$n" ]] || return 0
+        sleep 0.2
+    done
+    fail "the nodes of Slurm are not idle: $(tail -qn 1 "$dir"/*.said)"
+}
+
+slurm_down() {
+    local dir name
+    dir=$(cat "$(state_of "$1").slurm" 2>/dev/null) || return 0
+    for name in slurmctld munged; do
+        xargs -r kill -9 <"$dir/$name.pid" 2>/dev/null || true
+    done
+    rm -f "$(state_of "$1").slurm"
+}
+
 down() {
     local i
+    slurm_down "$1"
     for ((i = 0; i < $2; i++)); do
         ip netns pids "ft$1-$i" 2>/dev/null | xargs -r kill -9 || true
         ip netns del "ft$1-$i" 2>/dev/null || true
@@ -100,12 +162,12 @@ agent() {
 }
 
 case ${1-} in
-up | run | down)
+up | run | slurm | down)
     [[ $# -ge 3 ]] || fail "$1 takes SET and N"
     "$@"
     ;;
 cut) ip -n "ft$2-$3" link set eth0 down ;;
 lose) lose "$2" "$3" ;;
 10.77.*) agent "$@" ;;
-*) fail "expected up, run, cut, lose or down, found '${1-}'" ;;
+*) fail "expected up, run, cut, lose, slurm or down, found '${1-}'" ;;
 esac
