@@ -1,6 +1,8 @@
 /* test/test_cuda_rows.c - the walk of the operator table on cards: every row has a kernel,
  * which gives what the row's reference gives, whole and the same for any order of threads; products
- * with cuBLASLt and without it; in f32, and where a card may keep 16 bits, in those. */
+ * with cuBLASLt and without it; in f32, and where a card may keep 16 bits, in those.
+ *
+ * Usage: test_cuda_rows [NAME | -NAME]...: only rows that begin with a NAME, none with -NAME. */
 #include "a_card.h"
 
 #include "likely_key.h"
@@ -134,12 +136,35 @@ enum { CARDS = 1, SAMPLES = 1 };
 enum { CARDS = 5, SAMPLES = 1000 };
 #endif
 
-/* Those whose names begin so. */
-static void test_rows(const card *cards, int n_cards, const char *name)
+/* Which rows are walked, by how their names begin. */
+typedef struct choice {
+    const char *const *names; /* with a dash before it: not those */
+    int n;
+} choice;
+
+static bool begins(const ft_op *op, const char *name)
 {
-    int few = n_cards < 2 ? n_cards : 2;
+    return strncmp(op->name, name, strlen(name)) == 0;
+}
+
+static bool is_chosen(const choice *rows, const ft_op *op)
+{
+    bool some = false, named = false;
+    for (int i = 0; i < rows->n; i++) {
+        const char *name = rows->names[i];
+        if (*name == '-' && begins(op, name + 1)) return false;
+        some = some || *name != '-';
+        named = named || (*name != '-' && begins(op, name));
+    }
+    return named || !some;
+}
+
+static void test_rows(const card *cards, int n_cards, const choice *rows)
+{
+    int few = n_cards < 2 ? n_cards : 2, walked = 0;
     for (const ft_op *const *row = ft_ops; *row; row++) {
-        if (strncmp((*row)->name, name, strlen(name)) != 0) continue;
+        if (!is_chosen(rows, *row)) continue;
+        walked++;
         if (!CHECK(ft_op_kernel(*row, FT_DEVICE_GPU, FT_F32) != NULL)) {
             fprintf(stderr, "  row %s has no kernel\n", (*row)->name);
             continue;
@@ -159,6 +184,7 @@ static void test_rows(const card *cards, int n_cards, const char *name)
             try_sample(cards, 1, *row, sample, (case_kept){FT_F16, 0, 0x2});
         }
     }
+    CHECK(walked > 0);
 }
 
 /* A weight that is packed is the one that is read, with the bits of one that is not. */
@@ -274,19 +300,29 @@ static void test_likely_key(const card *c)
 static void test_groups(void)
 {
     enum { ORDERS = CARDS < 2 ? CARDS : 2 };
+    static const char *const names[] = {"attention"};
     card cards[ORDERS];
     bool ok = true;
     for (int i = 0; i < ORDERS; i++) {
         card_order((unsigned)i * 2654435761u);
         ok = card_open(&cards[i]) && ok;
     }
-    if (ok) test_rows(cards, ORDERS, "attention");
+    if (ok) test_rows(cards, ORDERS, &(choice){names, 1});
     if (ok) test_likely_key(&cards[0]);
     for (int i = 0; i < ORDERS; i++) card_close(&cards[i]);
 }
 
-int main(void)
+/* What is not the walk itself. */
+static void test_others(const card cards[CARDS])
 {
+    for (int i = 0; i < CARDS; i++) test_packed(&cards[i]);
+    test_rounding(&cards[0]);
+    test_likely_key(&cards[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const choice rows = {(const char *const *)argv + 1, argc - 1};
     card cards[CARDS];
     bool ok = true;
     for (int i = 0; i < CARDS; i++) {
@@ -295,13 +331,11 @@ int main(void)
         ok = card_open(&cards[i]) && ok;
     }
     long products = card_products();
-    if (ok) test_rows(cards, CARDS, "");
-    for (int i = 0; ok && i < CARDS; i++) test_packed(&cards[i]);
-    if (ok) test_rounding(&cards[0]);
-    if (ok) test_likely_key(&cards[0]);
-    CHECK(products < 0 || card_products() > products);
+    if (ok) test_rows(cards, CARDS, &rows);
+    if (ok && !rows.n) test_others(cards);
+    CHECK(products < 0 || rows.n || card_products() > products);
     for (int i = 0; i < CARDS; i++) card_close(&cards[i]);
-    if (ok && card_capability(FT_CUDA_GROUPS)) test_groups();
+    if (ok && !rows.n && card_capability(FT_CUDA_GROUPS)) test_groups();
     CHECK(card_left_nothing());
     return check_report();
 }

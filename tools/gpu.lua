@@ -211,12 +211,14 @@ local function compiling(model, ...)
       python, model, table.concat({ ... }, " "))), 150, prepared, beside = true } or nil
 end
 
---- NVIDIA's compute-sanitizer over a program, where the machine has it.
-local function sanitizing(tool, name)
+--- NVIDIA's compute-sanitizer over a program, or over a part of what it does, where the machine
+-- has it.
+local function sanitizing(tool, name, part)
    local there = not emulates and run("sh -c 'command -v compute-sanitizer'", 10)[1]
-   local command = "compute-sanitizer --tool %s --error-exitcode 9 %s"
-   return there and { tool .. " " .. name, command:format(tool, beside(name)), 150, sanitized,
-      beside = true } or nil
+   local command = "compute-sanitizer --tool %s --error-exitcode 9 %s %s"
+   part = part or ""
+   return there and { (tool .. " " .. name .. " " .. part):gsub(" $", ""),
+      command:format(tool, beside(name), part), 150, sanitized, beside = true } or nil
 end
 
 local ALL_AT_ONCE_GB = 130 -- memory in which PyTorch compiles all models at once
@@ -233,7 +235,9 @@ local function rows(memory_gb)
    add(sanitizing("memcheck", own.rows))
    add(sanitizing("memcheck", own.steps))
    add(sanitizing("racecheck", own.steps))
-   add(sanitizing("racecheck", own.rows))
+   for _, part in ipairs { "attention", "linear matmul", "-attention -linear -matmul" } do
+      add(sanitizing("racecheck", own.rows, part))
+   end
    add { "rows against f64", beside(own.rows), 60, checked, beside = true }
    add { "optimizers against the CPU", beside(own.steps), 60, checked, beside = true }
    add { "pipelines on the card", ("env FTPIPE_CARDS=%s %s tools/spec.lua "
