@@ -26,6 +26,8 @@ static void test_good_lists(void)
         {"cpu:2x2/1.5GiB", 2, 2, 1610612736.0, 0},
         {"cpu:2/64MB@2GB/s", 2, 1, 64e6, 0},
         {"cpu:2x2@500MB/s", 2, 2, 0, 0},
+        {"cpu:2/unpacked", 2, 1, 0, 0},
+        {"cpu:2x2/64MB@2GB/s/unpacked", 2, 2, 64e6, 0},
         {"cpu:256", 256, 1, 0, 0},
         {"sim:8x11GB", 8, 1, 11e9, 10e12 * 0.76},
         {"sim:8x2080ti", 8, 1, 11e9, 13.45e12 * 0.76},
@@ -48,6 +50,7 @@ static void test_good_lists(void)
                            : strstr(cases[i].text, "@500MB/s") ? 500e6
                                                                : 0;
             CHECK(devices[d].host_limit == limit);
+            CHECK(devices[d].unpacked == (strstr(cases[i].text, "unpacked") != NULL));
             if (cases[i].memory > 0) CHECK(devices[d].memory_bytes == (int64_t)cases[i].memory);
             if (cases[i].flops > 0) CHECK_NEAR(devices[d].flops_per_s, cases[i].flops, 1);
         }
@@ -120,6 +123,8 @@ static void test_bad_lists(void)
         {"cpu:2@", "a size such as"},
         {"cpu:2@2GB", "\"/s\" behind a rate"},
         {"cpu:2@2GB/s/64MB", "nothing more"},
+        {"cpu:2/unpacked/64MB", "nothing more"},
+        {"cpu:2/unpack", "a size such as"},
         {"hosts:", "number of processes"},
         {"hosts:2", "hosts:2xcpu:4"},
         {"hosts:2xsim:2x11GB", "devices that processes run on"},

@@ -1,8 +1,8 @@
 /* bind_graphs/devices.c - devices as Lua gives them: texts, or tables of rows.
  *
  * A table has one row for each device: { name =, memory_bytes =, flops_per_s =, bytes_per_s =,
- * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads and host_limit. Its
- * `machine`, if there, is what bind_plans/schedule.c reads. */
+ * link_bytes_per_s =, link_latency_ns = }; rows of kind "cpu" also have threads, host_limit
+ * and unpacked. Its `machine`, if there, is what bind_plans/schedule.c reads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +49,9 @@ static void read_device(lua_State *L, int i, ft_device *d)
                      .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1, true),
                      .library_bytes = (int64_t)row_number(L, i, "library_bytes", 0, true),
                      .host_limit = row_number(L, i, "host_limit", 0, true)};
+    lua_getfield(L, -1, "unpacked");
+    d->unpacked = d->kind == FT_DEVICE_CPU && lua_toboolean(L, -1);
+    lua_pop(L, 1);
     lua_getfield(L, -1, "name");
     const char *name = lua_tostring(L, -1);
     snprintf(d->name, sizeof d->name, "%s", name ? name : "device");

@@ -456,7 +456,7 @@ static void sum_updates(const ft_graph *g, const ft_device *device, const ft_wor
             } else if (*owner != n + 1) {
                 ns[*owner - 1] += SUM_PASSES * pass_ns;
             }
-            if (ft_graph_node(g, n)->op->pack_input == i + 1)
+            if (ft_graph_node(g, n)->op->pack_input == i + 1 && !device->unpacked)
                 ns[n] += costs ? ft_pack_share(device->kind) * costs->pack_ns[n]
                                : FT_PACK_PASSES * pass_ns;
         }

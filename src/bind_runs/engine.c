@@ -35,7 +35,7 @@ static void set_traits(lua_State *L, const ft_device *device)
  *   0), rank = (of the process that has it), memory_bytes =, flops_per_s =,
  *   bf16_flops_per_s =, f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s =,
  *   link_latency_ns =, library_bytes = (what products are computed in, beside what plans place),
- *   host_limit = (bytes a second; 0: none) }
+ *   host_limit = (bytes a second; 0: none), unpacked = (no packed copies of weights are kept) }
  */
 static int engine_devices(lua_State *L)
 {
@@ -43,7 +43,7 @@ static int engine_devices(lua_State *L)
     const ft_device *devices = script_check_devices(L, 1, &n);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        lua_createtable(L, 0, 20);
+        lua_createtable(L, 0, 21);
         lua_pushstring(L, devices[d].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].driver ? devices[d].driver->name : "sim");
@@ -62,6 +62,8 @@ static int engine_devices(lua_State *L)
         script_set_number(L, "link_latency_ns", (double)devices[d].link_latency_ns);
         script_set_number(L, "library_bytes", (double)devices[d].library_bytes);
         script_set_number(L, "host_limit", devices[d].host_limit);
+        lua_pushboolean(L, devices[d].unpacked);
+        lua_setfield(L, -2, "unpacked");
         lua_rawseti(L, -2, d + 1);
     }
     return 1;

@@ -20,7 +20,11 @@ double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device)
                               : device->flops_per_s;
     double arithmetic = cost.flops / rate;
     double traffic = (cost.bytes_read + cost.bytes_written) / device->bytes_per_s;
-    return CALL_NS + 1e9 * (arithmetic > traffic ? arithmetic : traffic);
+    const ft_node *n = ft_graph_node(graph, node);
+    double ns = CALL_NS + 1e9 * (arithmetic > traffic ? arithmetic : traffic);
+    if (!device->unpacked || !n->op->pack_input) return ns;
+    const ft_value *weight = ft_graph_value(graph, n->in[n->op->pack_input - 1]); /* packed first */
+    return ns + 1e9 * (double)ft_spec_bytes(&weight->spec) / device->bytes_per_s;
 }
 
 /* What costs are known of a device; NULL: they are modelled. */
@@ -145,17 +149,17 @@ static void price_packs(const ft_blueprint *b, int s, const ft_work_costs *costs
 {
     const ft_seat_layout *seat = &b->seats[s];
     const ft_graph *g = b->cut.graphs[0];
-    double share = ft_pack_share(b->cut.devices[seat->device].kind);
+    const ft_device *device = &b->cut.devices[seat->device];
     for (int i = 0; i < seat->cut[0]->n_forward; i++) {
         const ft_node *node = ft_graph_node(g, seat->cut[0]->forward[i]);
         double ns = costs->pack_ns[seat->cut[0]->forward[i]];
-        if (ns <= 0 || !node->op->pack_input) continue;
+        if (ns <= 0 || device->unpacked || !node->op->pack_input) continue;
         const ft_value *weight = ft_graph_value(g, node->in[node->op->pack_input - 1]);
         const ft_param_layout *p =
             weight->kind == FT_VALUE_PARAM ? &b->params[weight->source] : NULL;
         if (p && !p->n_terms) continue;
         bool owned = p && p->owner == s;
-        *(owned ? update : adopt) += owned ? share * ns : ns;
+        *(owned ? update : adopt) += owned ? ft_pack_share(device->kind) * ns : ns;
     }
 }
 

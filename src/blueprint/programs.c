@@ -227,11 +227,13 @@ static ft_status size_program(ft_blueprint *b, int s, int bucket, int kind, bool
     return status;
 }
 
-static int find_copies(const ft_graph *g, const int *nodes, int n, const ft_kernel_list *kernels,
+static int find_copies(const ft_graph *g, const int *nodes, int n, const ft_device *device,
                        ft_pack *packs)
 {
-    return kernels ? ft_program_packs(g, nodes, n, kernels, packs)
-                   : ft_program_copies(g, nodes, n, packs);
+    const ft_kernel_list *kernels = ft_kernel_list_of(device->kind, FT_F32);
+    return device->unpacked ? 0
+           : kernels        ? ft_program_packs(g, nodes, n, kernels, packs)
+                            : ft_program_copies(g, nodes, n, packs);
 }
 
 static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
@@ -248,12 +250,12 @@ static ft_status find_packs(ft_blueprint *b, int s, ft_error *err)
         return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
-    const ft_kernel_list *kernels = ft_kernel_list_of(b->cut.devices[seat->device].kind, FT_F32);
+    const ft_device *device = &b->cut.devices[seat->device];
     const ft_graph *g = b->cut.graphs[0];
     int own = n - forward - cut->n_recompute, *last = nodes + n - own;
-    int backward = find_copies(g, last, own, kernels, seat->packs);
-    seat->n_forward_packs = find_copies(g, nodes, forward, kernels, seat->packs);
-    seat->n_packs = find_copies(g, nodes, n, kernels, seat->packs);
+    int backward = find_copies(g, last, own, device, seat->packs);
+    seat->n_forward_packs = find_copies(g, nodes, forward, device, seat->packs);
+    seat->n_packs = find_copies(g, nodes, n, device, seat->packs);
     seat->share_packs = seat->n_forward_packs + backward > seat->n_packs;
     if (seat->share_packs) seat->n_forward_packs = seat->n_packs;
     if (b->trains) blueprint_share_packs(b, s);

@@ -47,6 +47,7 @@ typedef struct ft_device {
                               places; 0: there is none, or it needs none */
     double host_limit; /* bytes a second that copies to and from host memory are held to, each way;
                           0: they take what they can */
+    bool unpacked;     /* products read weights as they are stored: no packed copies are kept */
     char name[32];     /* "cpu:0", "sim:3 2080ti" */
 } ft_device;
 

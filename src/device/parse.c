@@ -120,6 +120,7 @@ const ft_driver *ft_driver_find(const char *name, size_t n)
 typedef struct cpu_share {
     int threads;
     int64_t memory, host_limit;
+    bool unpacked;
 } cpu_share;
 
 static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_driver *driver)
@@ -142,9 +143,24 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
                              .bytes_per_s = cpu_thread_bytes_per_s * threads,
                              .link_bytes_per_s = cpu_link_bytes_per_s,
                              .link_latency_ns = CPU_LATENCY_NS,
-                             .host_limit = (double)share->host_limit};
+                             .host_limit = (double)share->host_limit,
+                             .unpacked = share->unpacked};
         snprintf(out[i].name, sizeof out[i].name, "%.16s:%d", driver->name, i);
     }
+}
+
+/* What is behind the number of devices and threads. */
+static ft_status read_share(reader *r, const ft_driver *driver, cpu_share *share)
+{
+    share->unpacked = driver->kind == FT_DEVICE_CPU && take(r, "/unpacked");
+    if (share->unpacked) return FT_OK;
+    if (take(r, "/")) FT_TRY(read_size(r, &share->memory));
+    if (take(r, "@")) {
+        FT_TRY(read_size(r, &share->host_limit));
+        if (!take(r, "/s")) return refuse(r, "\"/s\" behind a rate, as in cpu:2/64MB@2GB/s");
+    }
+    share->unpacked = driver->kind == FT_DEVICE_CPU && take(r, "/unpacked");
+    return FT_OK;
 }
 
 static ft_status parse_cpu(reader *r, const ft_driver *driver, ft_device *out, int *n)
@@ -156,14 +172,11 @@ static ft_status parse_cpu(reader *r, const ft_driver *driver, ft_device *out, i
         FT_TRY(read_count(r, FT_MAX_DEVICES, "the number of devices", &count));
         if (take(r, "x")) FT_TRY(read_count(r, 256, "the threads of each device", &share.threads));
     }
-    if (take(r, "/")) FT_TRY(read_size(r, &share.memory));
-    if (take(r, "@")) {
-        FT_TRY(read_size(r, &share.host_limit));
-        if (!take(r, "/s")) return refuse(r, "\"/s\" behind a rate, as in cpu:2/64MB@2GB/s");
-    }
+    FT_TRY(read_share(r, driver, &share));
     if (*r->at)
         return refuse(r, "nothing more, as in cpu, cpu:2 (devices), cpu:2x4 (threads of each), "
-                         "cpu:2/4GB (memory of each) or cpu:2/4GB@2GB/s (rate of swaps)");
+                         "cpu:2/4GB (memory of each), cpu:2/4GB@2GB/s (rate of swaps) or "
+                         "cpu:2/4GB/unpacked (no packed copies of weights)");
     fill_cpu(out, count, &share, driver);
     *n = count;
     return FT_OK;

@@ -103,6 +103,7 @@ static ft_status find_packs(bench *b, bench_block *block, ft_error *err)
     if (!nodes || !block->packs) return no_memory(err);
     memcpy(nodes, cut->forward, (size_t)cut->n_forward * sizeof(int));
     memcpy(nodes + cut->n_forward, cut->backward, (size_t)cut->n_backward * sizeof(int));
+    if (b->options->device->unpacked) n = 0;
     block->n_packs = ft_program_packs(b->options->graph, nodes, n, &ft_cpu_kernels, block->packs);
     return FT_OK;
 }

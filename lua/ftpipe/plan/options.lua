@@ -22,7 +22,8 @@ local M = {}
 M.rows = {
    { "devices", of = "recipe explore plan", plans = true, type = "string", default = "cpu",
       value = "LIST", lua_type = "string|table", explore = { default = false },
-      help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB@1GB/s, hosts:2xcpu:N, sim:8x11GB, sim:4x3090" },
+      help = "cpu, cpu:N, cpu:NxT, cpu:N/2GB@1GB/s, cpu:N/unpacked, hosts:2xcpu:N, sim:8x11GB, "
+         .. "sim:4x3090" },
    { "model", of = "recipe", plans = true, type = "string", value = "NAME|DIR",
       help = "configuration, or directory with weights" },
    { "adapter", of = "recipe", rare = true, type = "string", value = "DIR",

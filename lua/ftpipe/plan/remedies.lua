@@ -19,6 +19,14 @@ local function twice(devices)
    return kind and ("%s%d%s"):format(kind, count * 2, rest)
 end
 
+--- The same devices without packed copies of weights; nil where there are none, and for a cluster
+-- that is not a text.
+local function unpacked(devices)
+   if type(devices) ~= "string" then return nil end
+   local first = core.engine.devices(devices)[1]
+   return first.in_host and not first.unpacked and devices .. "/unpacked" or nil
+end
+
 -- Flags that are changed, in the order in which they are told.
 local FLAGS = { "recompute", "swap", "stages", "packs", "micro_batches", "partition", "optimizer",
    "devices" }
@@ -55,7 +63,8 @@ local function changes_of(o)
    end
    if o.partition ~= "mixed" then add { partition = "mixed" } end
    for _, name in ipairs(M.smaller_optimizers(o.optimizer)) do add { optimizer = name } end
-   local more = twice(o.devices)
+   local plain, more = unpacked(o.devices), twice(o.devices)
+   if plain then add { devices = plain } end
    if more then add { devices = more } end
    return list
 end

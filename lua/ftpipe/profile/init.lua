@@ -158,8 +158,9 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Making.
 
-local function options_text(o)
+local function options_text(o, device)
    local words = {}
+   if device.unpacked then words[#words + 1] = "unpacked" end
    if o.recompute then words[#words + 1] = "recompute" end
    if o.accumulate ~= false then words[#words + 1] = "accumulate" end
    return #words > 0 and table.concat(words, " ") or "none"
@@ -174,7 +175,7 @@ local function head_of(t, device, devices, o)
       threads = threads,
       busy = devices[1].in_host and math.max(1,
          math.min(#devices, math.floor(core.sys.cores() / threads))) or 1,
-      optimizer = o.optimizer, options = options_text(o), graph = digest(t),
+      optimizer = o.optimizer, options = options_text(o, devices[1]), graph = digest(t),
    }
 end
 
