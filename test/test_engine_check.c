@@ -357,7 +357,7 @@ static void drop_waits(const way *w, int first, int every)
     }
     printf("%s, %s%s: %lld waits, %lld left out: %lld found, the others implied\n", w->devices,
            w->schedule, w->words, (long long)waits, (long long)tried, (long long)found);
-    CHECK(found > 0);
+    CHECK(found > 0 || CASES_STEP > 1); /* of a tenth of them all may be implied */
 }
 
 static void test_dropped_waits(void)
