@@ -283,6 +283,7 @@ end
 -- All of it ---------------------------------------------------------------------------------------
 
 local out = arg[1] or "bench/results"
+files.mkdir(out) -- now, not when all has been run
 local found = { card = facts(), peer = peer(), cublas = cublas(), ftpipe = core.version,
    rows = {} }
 print(("%s, driver %s; PyTorch: %s; cuBLASLt: %s"):format(found.card.name,
