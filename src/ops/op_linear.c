@@ -8,7 +8,7 @@
  * between the two ways. */
 #include "ops/bf16.h"
 #include "ops/internal.h"
-#include "ops/onednn.h"
+#include "ops/product.h"
 
 #include <stddef.h>
 
@@ -26,7 +26,7 @@ static ft_status prepare(void **out, const ft_call_kind *kind, const ft_product 
 
 static void forget(void *prepared)
 {
-    ft_onednn_forget(prepared);
+    ft_product_forget(prepared);
 }
 
 /* -- linear ------------------------------------------------------------------------------------ */

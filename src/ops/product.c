@@ -58,6 +58,11 @@ ft_status ft_product_prepare(ft_prepared **out, const ft_product *p, const ft_ca
     return ft_onednn_prepare(out, p, kind->packed, kind->team_size, err);
 }
 
+void ft_product_forget(ft_prepared *prepared)
+{
+    ft_onednn_forget(prepared);
+}
+
 /* -- packed weights ---------------------------------------------------------------------------- */
 
 static const ft_simd_panels *packing_kernels(const ft_product *p)

@@ -18,7 +18,8 @@
 typedef struct ft_product {
     int64_t m, n, k;
     bool transposed, bias, relu;
-    bool bf16;         /* x and the weight are bf16 (ops/bf16.c); sums, bias and y are f32 */
+    bool bf16;         /* operands are rounded to bf16, or are so for oneDNN (ops/bf16.c); sums,
+                          bias and y are f32 */
     bool x_transposed; /* x is stored as (k,m) */
     bool add;          /* to y, instead of overwriting it */
     int64_t y_step;    /* elements from one row of y to the next, 0: n */
@@ -36,16 +37,17 @@ typedef struct ft_product_data {
     void *work; /* ft_product_work_bytes, 64-byte aligned */
 } ft_product_data;
 
-/* As the row asks, bf16 or not: x and the weight are f32. */
+/* x and the weight are f32, also where they are rounded to bf16. */
 ft_status ft_product_run(const ft_product *product, const ft_product_data *data, ft_team *team,
                          ft_error *err);
 
 /* Scratch memory of ft_product_run, with a packed weight or a plain one. */
 int64_t ft_product_work_bytes(const ft_product *product, int team_size);
 
-/* What calls of this kind share; *out is NULL where they share nothing. */
+/* What calls of this kind share; *out is NULL where they share nothing, which may be forgotten. */
 ft_status ft_product_prepare(ft_prepared **out, const ft_product *product, const ft_call_kind *kind,
                              ft_error *err);
+void ft_product_forget(ft_prepared *prepared);
 
 /* Packed weights: the layout in which kernels read B, bf16 or not; it depends on n and k, not on
  * m. They are made from f32. Packed memory is 64-byte aligned. */
