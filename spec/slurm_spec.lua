@@ -1,5 +1,5 @@
---- Runs under Slurm: a cluster of two nodes on this machine, each with a network and a /tmp of its
--- own (tools/netns.sh).
+--- Runs under Slurm: a cluster of two nodes on this machine, each with a network and a directory
+-- of its own (tools/netns.sh).
 
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
@@ -15,7 +15,7 @@ describe("two tasks of Slurm on two nodes", function()
 
    local set, scratch
    setup(function()
-      set, scratch = several.set_of_machines(), "/var/tmp/ftslurm-" .. core.sys.getpid()
+      set, scratch = several.set_of_machines(), files.directory()
       local said, up = several.machines_up(set, 2)
       assert.equal(0, up, said)
       said, up = several.slurm_up(set, scratch)
@@ -26,9 +26,9 @@ describe("two tasks of Slurm on two nodes", function()
       files.remove(scratch)
    end)
 
-   local function command(out, steps, meet)
+   local function command(out, steps)
       return several.on_slurm(scratch, several.flags("--devices", "hosts:2xcpu:1", "--out", out,
-         "--steps", steps, "--save-every", "3"), meet)
+         "--steps", steps, "--save-every", "3"))
    end
 
    it("compute what one process does, to the bit", function()
@@ -42,15 +42,16 @@ describe("two tasks of Slurm on two nodes", function()
    end)
 
    it("go on from a directory that only the first of them sees", function()
-      local _, err, code = process.shell(command("/tmp/own", 3))
+      local _, err, code = process.shell(command(scratch .. "/own/run", 3))
       assert.equal(0, code, err)
-      local words = several.flags("--devices", "hosts:2xcpu:1", "--out", "/tmp/own", "--steps", "6",
+      local words = several.flags("--devices", "hosts:2xcpu:1", "--out",
+         scratch .. "/own/run", "--steps", "6",
          "--save-every", "3", "--resume")
       _, err, code = process.shell(several.on_slurm(scratch, words))
       assert.equal(0, code, err)
-      assert.matches("goes on from /tmp/own/checkpoints/step%-3, after step 3 of 6", err)
+      assert.matches("goes on from %S+/own/run/checkpoints/step%-3, after step 3 of 6", err)
       local found = process.shell(("SLURM_CONF=%s/slurm.conf srun -N 2 -n 2 "
-         .. "sh -c 'test -d /tmp/own && hostname'"):format(scratch))
+         .. "sh -c 'test -d %s/own/run && hostname'"):format(scratch, scratch))
       assert.equal("node0\n", found)
    end)
 

@@ -9,7 +9,8 @@
 #   tools/netns.sh run SET N COMMAND...   starts N processes with mpirun, one in each
 #   tools/netns.sh cut SET I              takes the link of the I-th, from 0, down
 #   tools/netns.sh slurm SET N DIRECTORY  makes them nodes of a cluster of Slurm, whose settings
-#                                         (SLURM_CONF=DIRECTORY/slurm.conf) and logs are there
+#                                         (SLURM_CONF=DIRECTORY/slurm.conf) and logs are there;
+#                                         DIRECTORY/own is another one on each node
 #   tools/netns.sh down SET N             removes them, with all that runs there
 #
 # Kernels that have no netem hold no packet back, so links with a rate are those of tools/relay.lua,
@@ -81,12 +82,10 @@ run() {
         --mca oob_tcp_if_include "10.77.$set.0/24" --mca btl_tcp_if_include "10.77.$set.0/24" "$@"
 }
 
-# Each node has a name and a /tmp of its own, so that DIRECTORY has to be elsewhere. The cluster has
-# a munged and ports of its own.
+# The cluster has a munged and ports of its own.
 slurm() {
     local set=$1 n=$2 dir=$3 i
-    [[ $dir != /tmp/* ]] || fail "expected a directory that is not in /tmp, found $dir"
-    mkdir -p "$dir/state"
+    mkdir -p "$dir/state" "$dir/own"
     head -c 128 /dev/urandom >"$dir/munge.key"
     chmod 400 "$dir/munge.key"
     munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" \
@@ -101,8 +100,9 @@ AuthInfo=socket=$dir/munge.socket
 StateSaveLocation=$dir/state
 SlurmctldPidFile=$dir/slurmctld.pid
 SlurmctldLogFile=$dir/slurmctld.log
-SlurmdSpoolDir=/tmp/slurmd
-SlurmdPidFile=/tmp/slurmd.pid
+SlurmdSpoolDir=$dir/%n/spool
+SlurmdPidFile=$dir/%n/slurmd.pid
+TmpFS=$dir/%n
 SlurmdLogFile=$dir/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -118,9 +118,10 @@ CONF
     setsid unshare --uts sh -c "hostname control; exec slurmctld -D" >"$dir/control.said" 2>&1 \
         </dev/null &
     for ((i = 0; i < n; i++)); do
+        mkdir -p "$dir/node$i/spool"
         # not `ip netns exec`, which hides the control groups that slurmd looks for
         setsid nsenter --net="/run/netns/ft$set-$i" unshare --mount --uts sh -c "
-            hostname node$i; mount -t tmpfs tmpfs /tmp; mkdir /tmp/slurmd
+            hostname node$i; mount -t tmpfs tmpfs '$dir/own'
             exec slurmd -D -N node$i" >"$dir/node$i.said" 2>&1 </dev/null &
     done
     echo "$dir" >"$(state_of "$set").slurm"

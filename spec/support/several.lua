@@ -103,8 +103,8 @@ function M.no_machines(...)
    return code ~= 0 and "no namespaces of networks: " .. (err:match("[^\n]+") or "?") or nil
 end
 
---- Makes two such machines nodes of a cluster of Slurm, whose settings are in a directory that is
--- not in /tmp. What was said, exit code.
+--- Makes two such machines nodes of a cluster of Slurm, whose settings are in a directory. What was
+-- said, exit code.
 function M.slurm_up(set, directory)
    local _, err, code = netns("slurm", set, 2, directory)
    return err, code
@@ -117,12 +117,11 @@ function M.no_slurm()
    return code ~= 0 and "there is no Slurm (slurm-wlm, munge)" or M.no_machines()
 end
 
---- The command that runs the program with arguments as two tasks of such a cluster, which meet by
--- PMIx or as it is said.
-function M.on_slurm(directory, arguments, meet)
+--- The command that runs the program with arguments as two tasks of such a cluster.
+function M.on_slurm(directory, arguments)
    return ("SLURM_CONF=%s/slurm.conf timeout -k 5 900 %s </dev/null"):format(directory,
-      M.environment(("srun --mpi=%s -N 2 -n 2 %s %s"):format(meet or "pmix",
-         core.sys.executable(), table.concat(arguments, " "))))
+      M.environment(("srun --mpi=pmix -N 2 -n 2 %s %s"):format(core.sys.executable(),
+         table.concat(arguments, " "))))
 end
 
 --- The command that runs the program with arguments as processes of two such machines.
