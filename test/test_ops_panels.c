@@ -162,18 +162,10 @@ static void test_nothing_needs_nothing(void)
     ft_panels_pack(&(ft_large_product){.n = 0, .k = 2}, NULL, best, NULL);
 }
 
-/* Where there is AVX2 and not AVX-512 these kernels multiply with weights. */
-static void test_who_multiplies(void)
-{
-    CHECK((ft_panels_for_weights() != NULL) == (ft_cpu_isa() == FT_ISA_AVX2));
-    if (ft_panels_for_weights()) CHECK(ft_panels_for_gradients() == ft_panels_for_weights());
-}
-
 int main(void)
 {
     RUN(test_every_edge);
     RUN(test_every_variant);
     RUN(test_nothing_needs_nothing);
-    RUN(test_who_multiplies);
     return check_report();
 }

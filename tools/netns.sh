@@ -86,6 +86,7 @@ run() {
 slurm() {
     local set=$1 n=$2 dir=$3 i
     mkdir -p "$dir/state" "$dir/own"
+    echo "$dir" >"$(state_of "$set").slurm"
     head -c 128 /dev/urandom >"$dir/munge.key"
     chmod 400 "$dir/munge.key"
     munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" \
@@ -124,7 +125,6 @@ CONF
             hostname node$i; mount -t tmpfs tmpfs '$dir/own'
             exec slurmd -D -N node$i" >"$dir/node$i.said" 2>&1 </dev/null &
     done
-    echo "$dir" >"$(state_of "$set").slurm"
     for ((i = 0; i < 100; i++)); do
         [[ $(sinfo -h -o %D -t idle 2>/dev/null) != "$n" ]] || return 0
         sleep 0.2

@@ -282,11 +282,15 @@ function M.rounding() return core.engine.devices("cpu:1")[1].in_host and 1 or 10
 -- CPU: cards have none of f32.
 function M.packing() return core.engine.devices("cpu:1")[1].in_host and "f32" or "bf16" end
 
+--- Whether this machine's processors have a feature, as Linux calls it.
+function M.cpu_has(feature)
+   return core.sys.read_file("/proc/cpuinfo"):find((" %s "):format(feature), 1, true) ~= nil
+end
+
 --- Whether a product has the same bits for any number of rows and any layout of its weight: those
 -- of oneDNN on CPUs without AVX2 have not.
 function M.products_are_alike()
-   return not core.engine.devices("cpu:1")[1].in_host
-      or core.sys.read_file("/proc/cpuinfo"):find(" avx2 ", 1, true) ~= nil
+   return not core.engine.devices("cpu:1")[1].in_host or M.cpu_has("avx2")
 end
 
 --- The most that was live on each device, of all classes, is no more than was planned for it, and

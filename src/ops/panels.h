@@ -1,12 +1,11 @@
 /* ops/panels.h - large products by kernels of our own.
  *
- * They are used where they are faster than oneDNN's, in f32, which was measured:
- * - for gradients of weights on Intel's CPUs, whose oneDNN is slow at a product of a transposed
- *   matrix (bench/results/2026-11-23-products.txt); on Zen 4 oneDNN reaches 0.96 of what the core
- *   can do;
- * - for all products of weights where there is AVX2 but not AVX-512: oneDNN 2.6 has no kernels
- * there that read packed weights, and takes a third of the core's speed up to some 260 rows
- *   (bench/results/2026-11-27-products-avx2.txt). */
+ * They are used in f32 where they were measured to be faster than oneDNN's. Gradients of weights on
+ * Intel's CPUs: oneDNN is slow at a product of a transposed matrix there
+ * (bench/results/2026-11-23-products.txt); on Zen 4 it reaches 0.96 of what the core can do. All
+ * products of weights where there is AVX2 but not AVX-512: oneDNN 2.6 has no kernels there that
+ * read packed weights, and takes a third of the core's speed up to some 260 rows
+ * (bench/results/2026-11-27-products-avx2.txt). */
 #ifndef FT_OPS_PANELS_H
 #define FT_OPS_PANELS_H
 

@@ -11,7 +11,7 @@
 /* The kernels of our own that do this product; NULL: oneDNN does. */
 static const ft_simd_panels *own_kernels(const ft_product *p)
 {
-    return p->bf16 || !p->m || !p->n || !p->k ? NULL : ft_panels_for_weights();
+    return p->bf16 || !p->k ? NULL : ft_panels_for_weights();
 }
 
 static void multiply(const ft_product *p, const ft_product_data *d, const ft_simd_panels *kernels,
@@ -65,21 +65,16 @@ void ft_product_forget(ft_prepared *prepared)
 
 /* -- packed weights ---------------------------------------------------------------------------- */
 
-static const ft_simd_panels *packing_kernels(const ft_product *p)
-{
-    return p->bf16 ? NULL : ft_panels_for_weights();
-}
-
 int64_t ft_product_packed_bytes(const ft_product *p)
 {
-    const ft_simd_panels *own = packing_kernels(p);
+    const ft_simd_panels *own = own_kernels(p);
     return own ? ft_panels_packed_bytes(p->n, p->k, own) : ft_onednn_packed_bytes(p);
 }
 
 ft_status ft_product_pack(const ft_product *p, const float *weight, void *packed, ft_team *team,
                           ft_error *err)
 {
-    const ft_simd_panels *own = packing_kernels(p);
+    const ft_simd_panels *own = own_kernels(p);
     if (!own) return ft_onednn_pack(p, weight, packed, err);
     const ft_large_product product = {
         .n = p->n, .k = p->k, .b = weight, .b_transposed = p->transposed};

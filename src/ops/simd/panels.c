@@ -114,6 +114,7 @@ static void pack_left(float *packed, const ft_panel_source *x)
     pack_any(packed, x, ROWS, false);
 }
 
+/* Each way is compiled by itself. */
 static void pack_right(float *packed, const ft_panel_source *x)
 {
     if (x->far)
