@@ -4,19 +4,51 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "op_case.h"
 #include "ops/panels.h"
 
-static float *numbers(int64_t n, uint32_t seed)
+static void draw(float *x, int64_t n, uint32_t seed)
 {
-    float *x = guarded_new(n * 4);
     for (int64_t i = 0; i < n; i++) {
         seed = seed * 1664525u + 1013904223u;
         x[i] = (float)(int32_t)seed * 0x1p-31f;
     }
+}
+
+static float *numbers(int64_t n, uint32_t seed)
+{
+    float *x = guarded_new(n * 4);
+    draw(x, n, seed);
     return x;
+}
+
+/* Numbers that are only read, with a page behind their last one that cannot be. */
+typedef struct source {
+    float *x;
+    char *pages;
+    size_t bytes; /* of the pages */
+} source;
+
+static source source_new(int64_t n, uint32_t seed)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (size_t)n * 4;
+    const size_t before = (used + page - 1) / page * page;
+    source s = {.bytes = before + page};
+    s.pages = mmap(NULL, s.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (s.pages == MAP_FAILED || mprotect(s.pages + before, page, PROT_NONE) != 0) abort();
+    s.x = (float *)(s.pages + before - used);
+    draw(s.x, n, seed);
+    if (mprotect(s.pages, before, PROT_READ) != 0) abort();
+    return s;
+}
+
+static void source_free(source s)
+{
+    munmap(s.pages, s.bytes);
 }
 
 /* The products of SSE are rounded before they are added, where vec.h has no fused ones. */
@@ -83,13 +115,13 @@ static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, 
     int64_t m = mnk[0], n = mnk[1], k = mnk[2];
     int64_t work_bytes = ft_panels_work_bytes(m, n, k, kernels, team_size);
     int64_t packed_bytes = ft_panels_packed_bytes(n, k, kernels);
-    float *a = numbers(m * k, 1), *b = numbers(n * k, 2), *bias = numbers(n, 4);
+    source a = source_new(m * k, 1), b = source_new(n * k, 2), bias = source_new(n, 4);
     float *before = numbers(m * n, 3), *c = numbers(m * n, 3), *packed = guarded_new(packed_bytes);
-    ft_large_product o = {.m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .add = v.add};
+    ft_large_product o = {.m = m, .n = n, .k = k, .a = a.x, .b = b.x, .c = c, .add = v.add};
     o.a_transposed = v.a_transposed;
     o.b_transposed = v.b_transposed;
     o.relu = v.relu;
-    o.bias = v.bias ? bias : NULL;
+    o.bias = v.bias ? bias.x : NULL;
     o.work = guarded_new(work_bytes);
     if (!v.add) memset(c, 0xff, (size_t)(m * n) * 4); /* NaN: it is not read */
     ft_team *team;
@@ -100,18 +132,20 @@ static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, 
         o.b = NULL;
     }
     ft_panels_multiply(&o, kernels, team);
-    o.b = b;
+    o.b = b.x;
     int64_t n_wrong = wrong(&o, before, fused);
     if (!CHECK(n_wrong == 0))
         fprintf(stderr, "%lld x %lld x %lld, team of %d, a%s, b%s%s\n", (long long)m, (long long)n,
                 (long long)k, team_size, v.a_transposed ? " transposed" : "",
                 v.b_transposed ? " transposed" : "", v.packed ? " packed" : "");
     CHECK(guarded_intact(c, m * n * 4) && guarded_intact(o.work, work_bytes));
-    CHECK(guarded_intact(a, m * k * 4) && guarded_intact(b, n * k * 4));
     CHECK(guarded_intact(packed, packed_bytes));
     ft_team_free(team);
-    float *all[] = {a, b, bias, before, c, packed, o.work};
-    for (int i = 0; i < 7; i++) guarded_free(all[i]);
+    float *all[] = {before, c, packed, o.work};
+    for (int i = 0; i < 4; i++) guarded_free(all[i]);
+    source_free(a);
+    source_free(b);
+    source_free(bias);
 }
 
 /* Around the borders of tiles, of rows packed together, of chunks and of blocks. */
