@@ -322,6 +322,23 @@ describe("ft.partition", function()
       end
    end)
 
+   it("mixed places the others around a long last stage, unit by unit", function()
+      local problem = transformer(8, 4)
+      local last, fixed, saved, bytes = {}, {}, {}, 0
+      for i, ns in ipairs(problem.node_ns) do
+         last[i], fixed[i], saved[i] = 0.7 * ns, 10 * ns, 10
+         bytes = bytes + fixed[i] + saved[i]
+      end
+      set(problem, { last_ns = last, fixed_bytes = fixed, saved_bytes = saved })
+      problem.in_flight = 4
+      local most = math.ceil(1.3 * bytes / 4)
+      for _, device in ipairs(problem.devices) do device.memory_bytes = most end
+      for seed = 1, 2 do -- 622 and 615 where the last stage moves with the others
+         local result = ft.partition(problem, { method = "mixed", effort = 4, seed = seed })
+         assert.is_true(result.objective_ns < 605, result.objective_ns)
+      end
+   end)
+
    it("mixed begins with blocks that may be on some device, whatever is pinned", function()
       local times, pin = {}, {}
       for i = 1, 40 do times[i], pin[i] = 10 + i % 3, i % 4 == 0 and i % 8 / 4 + 1 or 0 end

@@ -65,7 +65,7 @@ static void sum_energy(annealing *a)
 static bool move(annealing *a, int unit, int device)
 {
     if (a->n_changes == a->room || a->p->device[unit] == device ||
-        !ft_ground_allows(a->p->g, unit, device))
+        (a->how->held && a->how->held[unit]) || !ft_ground_allows(a->p->g, unit, device))
         return false;
     a->changes[a->n_changes++] = (change){unit, a->p->device[unit]};
     placing_move(a->p, unit, device);

@@ -21,6 +21,7 @@ typedef struct cooling {
     const int *order;       /* of units; runs along it are moved together */
     const clusters *groups; /* NULL, or units that are moved together as well */
     intervals *blocks;      /* NULL: any unit may move; else borders and devices of blocks alone */
+    const bool *held;       /* NULL: none; by unit: stays where it is */
     int64_t steps;          /* of work, see placing */
     double heat;            /* temperature to start from, times the target */
     double aim;             /* the target is this share below the incumbent */
@@ -28,7 +29,8 @@ typedef struct cooling {
 } cooling;
 
 /* Moves units between devices, by simulated annealing towards a target just below the incumbent:
- * single units, swaps and runs, or blocks. False without memory. */
+ * single units, swaps and runs, or blocks. What the placement knows of its last stage stays, unless
+ * blocks say it. False without memory. */
 bool anneal(placing *p, const cooling *how, ft_rng *rng, incumbent *best);
 
 /* From the incumbent on, which is what the placement and `how->blocks`, if it is there, say: fewer

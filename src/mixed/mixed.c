@@ -264,6 +264,25 @@ static bool place_merged(mixed *m, int r, const cooling *units, ft_rng *rng)
     return ok;
 }
 
+/* The last stage needs no recomputation, which single units cannot see: its length is only known
+ * when stages are made. So the units of the incumbent's stay, with what they save, and the others
+ * are placed around them. */
+static bool hold_last(const ft_ground *g, placing *p, cooling *how)
+{
+    int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
+    int *stage_device = ft_arena_array(g->arena, g->n, sizeof *stage_device);
+    bool *held = ft_arena_array(g->arena, g->n_units, sizeof *held);
+    if (!stage_of || !stage_device || !held) return false;
+    int last = ft_stages_make(g, p->device, 0, stage_of, stage_device) - 1;
+    if (last < 0) return false;
+    int device = stage_device[last];
+    for (int i = 0; i < g->n; i++)
+        if (stage_of[i] == last) held[g->unit[i]] = true;
+    placing_gain(p, device, ft_stages_gain_ns(g, stage_of, last, g->problem->devices[device].kind));
+    how->held = held;
+    return true;
+}
+
 static bool restart(mixed *m, int r, int64_t steps)
 {
     static const double heats[] = {0.03, 0.02, 0.03, 0.04}, block_heats[] = {0.001, 0.01, 0.05};
@@ -293,6 +312,7 @@ static bool restart(mixed *m, int r, int64_t steps)
     ok = ok && (!by_blocks || intervals_new(&v, &own, m->p.device, most_stages(&own), (uint64_t)r));
     if (by_blocks) how.blocks = &v;
     m->p.g = &own;
+    if (ok && !fresh && !by_blocks && own.problem->last_ns) ok = hold_last(&own, &m->p, &how);
     ok = ok && anneal(&m->p, &how, &rng, &m->best);
     m->p.g = m->g;
     ft_arena_free(own.arena);

@@ -52,6 +52,8 @@ return {
       "c/partition c/partition_random spec/partition", "nodes may stand before what they use" },
    { "src/mixed/mixed.c", "MERGED_SHARE = 0.7", "MERGED_SHARE = 0", "spec/partition",
       "blocks are laid out at random and not searched" },
+   { "src/mixed/mixed.c", "if (stage_of[i] == last) held[g->unit[i]] = true;", "", "spec/partition",
+      "the last stage is taken apart by what knows its length only" },
    { "src/mixed/merged.c", "if (!any) return false;", "", "spec/partition",
       "what is pinned to other devices is merged" },
    { "src/mixed/mixed.c", "(end - g->tally->steps) / left--", "(int64_t)1 << 60",
