@@ -100,7 +100,7 @@ describe("ftpipe doctor", function()
       for _, line in ipairs { "machine   .-%d+ cores?",
          "libraries LuaJIT %S+, oneDNN %d+%.%d+%.%d+, SQLite %d[%d.]+, [%a ]*module for MPI",
          "memory    %S+ %S+ for this process",
-         "device    cpu:0, .- GFLOP/s, copies %S+ %S+/s", "gpu       %S+ .",
+         "device    cpu:0, budget .- GFLOP/s, copies %S+ %S+/s", "gpu       %S+ .",
          "next      ftpipe recipes/t5_rte.lua" }
       do
          assert.matches(line, out)

@@ -64,13 +64,13 @@ local function devices(quick)
    return list
 end
 
---- Cards with their memory, or why there are none to compute on.
+--- Cards with their budgets, or why there are none to compute on.
 local function cards()
    local there, why = cuda.available()
    if not there then return "none: " .. why end
    local names = {}
    for i, card in ipairs(cuda.devices()) do
-      names[i] = ("%s, %s"):format(card.name, units.format_bytes(card.memory_bytes))
+      names[i] = ("%s, budget %s"):format(card.name, units.format_bytes(card.memory_bytes))
    end
    return table.concat(names, "; ")
 end
@@ -105,8 +105,8 @@ local function report(data)
    for _, device in ipairs(data.devices) do
       local rates = device.flops and (", %.1f GFLOP/s, copies %s/s"):format(device.flops / 1e9,
          units.format_bytes(device.bytes_per_s)) or ""
-      print(("device    %s, %s%s"):format(device.name, units.format_bytes(device.memory_bytes),
-         rates))
+      print(("device    %s, budget %s%s"):format(device.name,
+         units.format_bytes(device.memory_bytes), rates))
    end
    for _, line in ipairs(data.links) do print("links     " .. line) end
    print("gpu       " .. data.gpu)
