@@ -22,4 +22,42 @@ describe("words", function()
          assert.equal(kept, words.wrapped(kept, 7))
       end
    end)
+
+   local CELLS = {
+      { "stage", "device", "forward ms", "what" },
+      { "0", "cpu:0", "1.25", "encoder" },
+      { "1", "cpu:1", "310.00", "é" },
+      { "2", "has no place on any of them" },
+   }
+
+   it("stand in columns, numbers to the right", function()
+      assert.equal(table.concat({
+         "  stage  device  forward ms  what",
+         "  0       cpu:0        1.25  encoder",
+         "  1       cpu:1      310.00  é",
+         "  2      has no place on any of them",
+      }, "\n"), words.columns(CELLS))
+      assert.equal(words.columns(CELLS), words.columns(CELLS, 36))
+   end)
+
+   it("are divided where columns have no room, none wider than that but by one column", function()
+      assert.equal(table.concat({
+         "  stage  device  forward ms",
+         "  0       cpu:0        1.25",
+         "  1       cpu:1      310.00",
+         "  2      has no place on any of them",
+         "  stage  what",
+         "  0      encoder",
+         "  1      é",
+      }, "\n"), words.columns(CELLS, 35))
+      local keyed = { keys = 2, unpack(CELLS, 1, 3) }
+      assert.equal(table.concat({
+         "  stage  device  forward ms",
+         "  0       cpu:0        1.25",
+         "  1       cpu:1      310.00",
+         "  stage  device  what",
+         "  0       cpu:0  encoder",
+         "  1       cpu:1  é",
+      }, "\n"), words.columns(keyed, 10))
+   end)
 end)

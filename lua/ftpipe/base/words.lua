@@ -1,5 +1,7 @@
 --- Words in boxes and columns, measured in characters of UTF-8 instead of bytes.
 
+local core = require("ftpipe.core")
+
 local M = {}
 
 --- Whether the terminal, by its locale, shows more than ASCII.
@@ -51,26 +53,68 @@ function M.wrapped(text, columns)
    end))
 end
 
---- Rows of words in columns, as lines; the first row is their heads. Words of the first and of the
--- last column begin on the left, numbers between them end on the right.
--- @tparam table cells
--- @tparam[opt=false] boolean all_left all columns are of words
-function M.columns(cells, all_left)
-   local width, lines = {}, {}
+--- How wide each column is. What is said instead of a row's numbers takes no column.
+local function widths(cells)
+   local width = {}
    for _, row in ipairs(cells) do
       for c, word in ipairs(row) do
-         -- what is said instead of a row's numbers takes no column
          if #row == #cells[1] then width[c] = math.max(width[c] or 0, M.width(word)) end
       end
    end
-   for i, row in ipairs(cells) do
-      local padded = {}
-      for c, word in ipairs(row) do
-         local pad = (" "):rep((width[c] or 0) - M.width(word))
-         local left = all_left or c == 1 or c == #cells[1] or #row < #cells[1]
-         padded[c] = left and word .. pad or pad .. word
+   return width
+end
+
+local GAP = 2 -- characters before a column
+
+--- Columns that stand below each other where not all have room in a line: each list begins with
+-- the keys and has at least one more.
+local function divided(width, keys, room)
+   local parts, key_width, used = {}, 0, 0
+   for c = 1, keys do key_width = key_width + GAP + width[c] end
+   for c = keys + 1, #width do
+      if not parts[1] or used + GAP + width[c] > room then
+         parts[#parts + 1], used = {}, key_width
+         for k = 1, keys do parts[#parts][k] = k end
       end
-      lines[i] = ("  " .. table.concat(padded, "  ")):gsub("%s+$", "")
+      table.insert(parts[#parts], c)
+      used = used + GAP + width[c]
+   end
+   return parts
+end
+
+--- A row's words of some columns, in a line.
+local function line_of(cells, row, columns, width)
+   local padded, n = {}, #cells[1]
+   for k, c in ipairs(columns) do
+      local pad = (" "):rep((width[c] or 0) - M.width(row[c]))
+      local left = cells.all_left or c == 1 or c == n or #row < n
+      padded[k] = left and row[c] .. pad or pad .. row[c]
+   end
+   local gap = (" "):rep(GAP)
+   return (gap .. table.concat(padded, gap)):gsub("%s+$", "")
+end
+
+--- Rows of words in columns, as lines; the first row is their heads. Words of the first and of the
+-- last column begin on the left, numbers between them end on the right. Where the columns have no
+-- room beside each other they are divided, the first ones being repeated.
+-- @tparam table cells rows of words; keys = how many columns say what a row is of (1), all_left =
+--   true: no column is of numbers. A row of fewer words than the first has something to say instead
+--   of its numbers
+-- @tparam[opt] int room characters of a line (those of a terminal that is printed to, or any)
+function M.columns(cells, room)
+   local n, width, lines = #cells[1], widths(cells), {}
+   room = room or core.sys.isatty(1) and core.sys.columns() or math.huge
+   local parts = divided(width, math.min(cells.keys or 1, n - 1), room)
+   for p, columns in ipairs(parts) do
+      for _, row in ipairs(cells) do
+         if #row == n then
+            lines[#lines + 1] = line_of(cells, row, columns, width)
+         elseif p == 1 then
+            local all = {}
+            for c = 1, #row do all[c] = c end
+            lines[#lines + 1] = line_of(cells, row, all, width)
+         end
+      end
    end
    return table.concat(lines, "\n")
 end

@@ -160,7 +160,7 @@ function ACTIONS.ls(words, flags)
    if words[1] and core.sys.exists(path) ~= "directory" then
       core.fail("not found", ("'%s' is no directory"):format(path))
    end
-   local runs, cells = collect(path, 0, {}), {}
+   local runs, cells = collect(path, 0, {}), { all_left = true }
    if flags.format == "json" then return print(core.json.encode(core.json.array(runs))) end
    for i, run in ipairs(runs) do
       cells[i] = { run.path, records.state_words(run, run.process), run.task or "-",
@@ -169,7 +169,7 @@ function ACTIONS.ls(words, flags)
             units.format_seconds(run.summary.seconds or 0)) or "-",
          run.started and run.started:gsub("T", " "):sub(1, 16) or "" }
    end
-   print(cells[1] and columns(cells, true) or "no runs in " .. path)
+   print(cells[1] and columns(cells) or "no runs in " .. path)
 end
 
 function ACTIONS.show(words, flags)

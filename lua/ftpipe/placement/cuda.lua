@@ -30,8 +30,8 @@ end
 
 --- The cards, as `--devices cuda` has them. An error says why there are none.
 -- @treturn table list of { name = "cuda:0", card = number from 0, memory_bytes = (its budget: what
---   plans may use), flops_per_s =, bytes_per_s =, link_bytes_per_s =, link_latency_ns = }: rates that
---   work reaches
+--   plans may use), flops_per_s =, bytes_per_s =, link_bytes_per_s =, link_latency_ns = }: rates
+--   that work reaches
 function M.devices()
    local list = {}
    for i, device in ipairs(core.engine.devices("cuda")) do

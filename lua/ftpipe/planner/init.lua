@@ -410,7 +410,7 @@ local CHOICE_COLUMNS = 3
 
 --- Rows as words, the head first.
 function Found:cells()
-   local cells = { column(COLUMNS, 1) }
+   local cells = { column(COLUMNS, 1), keys = CHOICE_COLUMNS }
    for i, row in ipairs(self.rows) do
       local words = {}
       for c, shown in ipairs(COLUMNS) do
