@@ -108,17 +108,18 @@ local function is_running(pid)
    return state and state ~= "Z"
 end
 
---- Ends it, with what is in its line: what it showed at last.
+--- Ends it by Ctrl-D, without what is in its line: what it showed at last. Fails when it goes on.
 function Terminal:close()
-   if self.fd then
-      ffi.C.write(self.fd, "\21\4", 2)
-      local deadline = core.sys.time_ns() + LEAVE_SECONDS * 1e9
-      while is_running(self.pid) and core.sys.time_ns() < deadline do take(self, 20) end
-      if is_running(self.pid) then ffi.C.kill(self.pid, 9) end
-      ffi.C.close(self.fd)
-      self.fd = nil
-      self.pipe:close()
-   end
+   if not self.fd then return self.seen end
+   ffi.C.write(self.fd, "\21\4", 2)
+   local deadline = core.sys.time_ns() + LEAVE_SECONDS * 1e9
+   while is_running(self.pid) and core.sys.time_ns() < deadline do take(self, 20) end
+   local ended = not is_running(self.pid)
+   if not ended then ffi.C.kill(self.pid, 9) end
+   ffi.C.close(self.fd)
+   self.fd = nil
+   self.pipe:close()
+   if not ended then error("Ctrl-D did not end it, which showed:\n" .. self.seen, 2) end
    return self.seen
 end
 

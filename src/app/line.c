@@ -260,6 +260,8 @@ static bool push_line(lua_State *L, reader *r)
 {
     int n = 0;
     bool marks = marks_pastes();
+    /* el_gets shows the prompt first: a Ctrl-D that answers it at once would be lost */
+    if (r->edit) el_set(r->edit, EL_PREP_TERM, 1);
     if (marks) fputs("\33[?2004h", stdout);
     fflush(stdout);
     if (r->edit) follow_size(r);
