@@ -43,8 +43,10 @@ ft_status ft_error_wrap(ft_error *err, const char *format, ...)
     va_start(args, format);
     int used = vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
-    if (used >= 0 && used < (int)sizeof err->message)
-        snprintf(err->message + used, sizeof err->message - (size_t)used, ": %s", old);
+    int left = (int)sizeof err->message - used;
+    /* what does not fit is cut */
+    if (used >= 0 && left > 0 && snprintf(err->message + used, (size_t)left, ": %s", old) < 0)
+        err->message[used] = '\0';
     make_printable(err->message);
     return err->status;
 }
