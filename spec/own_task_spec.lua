@@ -72,6 +72,25 @@ describe("a training loop", function()
 end)
 
 describe("a task of one's own", function()
+   it("is of the file that defines it, however that is run", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/colours.lua", core.sys.read_file(TASK))
+         core.sys.write_file(dir .. "/recipe.lua", 'package.path = "' .. dir .. '/?.lua"\n'
+            .. 'print(require("colours") {}:record().file)\n'
+            .. ('print(dofile("%s/colours.lua") {}:record().file)\n'):format(dir)
+            .. 'local make = require("ftpipe").task.define { kind = "text2text", name = "x", '
+            .. 'answers = { { label = "a", target = "a" } }, label = "y", metric = "accuracy", '
+            .. 'max_source = 8, max_target = 4, layouts = { { name = "rows", '
+            .. 'train = "train.jsonl", eval = "val.jsonl", template = "{x}" } } }\n'
+            .. 'print(make {}:record().file)\n')
+         local out, err, exit = process.ftpipe { dir .. "/recipe.lua" }
+         assert.equal(0, exit, err)
+         assert.equal(("%s/colours.lua\n%s/colours.lua\n%s/recipe.lua\n"):format(dir, dir, dir),
+            out)
+         assert.same({ "", "", 0 }, { process.ftpipe { dir .. "/colours.lua" } })
+      end)
+   end)
+
    it("trains, evaluates and predicts like those inside", function()
       files.in_directory(function(dir)
          local function run(code, ...)

@@ -16,6 +16,7 @@ local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local counted = require("ftpipe.base.counted")
 local files = require("ftpipe.data.files")
+local keys = require("ftpipe.base.keys")
 local kinds = require("ftpipe.data.kind")
 local modules = require("ftpipe.base.modules")
 local named = require("ftpipe.base.named")
@@ -77,6 +78,23 @@ local function check_layouts(definition, kind)
    end
 end
 
+--- A function of a definition or of its layouts, nil where there is none.
+local function function_of(definition)
+   for _, part in ipairs { definition, unpack(definition.layouts) } do
+      for _, name in ipairs(keys(part)) do
+         if type(part[name]) == "function" then return part[name] end
+      end
+   end
+end
+
+--- Where a script says what a task is: as debug.getinfo names its text. A script whose last call
+-- defines the task is gone by then, but what it wrote is not.
+local function origin_of(definition, caller)
+   if caller and caller.what ~= "C" then return caller.source end
+   local written = function_of(definition)
+   return written and debug.getinfo(written, "S").source or "=a table"
+end
+
 --- Defines a task.
 --
 -- A definition has
@@ -89,10 +107,11 @@ end
 -- @treturn function(overrides) that makes a task
 function M.define(definition)
    local kind = kind_of(definition)
-   local origin = debug.getinfo(2, "S").source
+   local caller = debug.getinfo(2, "S")
    definition = opts.check("task", joined(definition_rules, kind.definition), definition)
    check_layouts(definition, kind)
    if kind.check then kind.check(definition) end
+   local origin = origin_of(definition, caller)
    local function make(overrides)
       local task = opts.check("task " .. definition.name, kind.overrides, overrides)
       for name in pairs(kind.overrides) do
