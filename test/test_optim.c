@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "optim/optim.h"
-#include "optim/simd/simd.h"
 
 enum { STEPS = 12, MAX = 1 << 17, GUARD = 16 };
 
@@ -537,48 +536,6 @@ static void test_rates(void)
     CHECK_STATUS(ft_rate_check(&rate, &err), FT_INVALID);
 }
 
-/* The copies for all instruction sets of this CPU agree. */
-static void test_isas(void)
-{
-    enum { N = 77 };
-    float g[N], p[N], m[N], v[N], first[N] = {0};
-    const ft_adamw_step step = {.grad_scale = 1,
-                                .beta1 = 0.9f,
-                                .rest1 = 0.1f,
-                                .beta2 = 0.99f,
-                                .rest2 = 0.01f,
-                                .keep = 0.999f,
-                                .size = 0.1f,
-                                .root = 1,
-                                .eps = 1e-8f};
-    for (int isa = 0; isa <= (int)ft_cpu_isa(); isa++) {
-        for (int i = 0; i < N; i++) {
-            g[i] = (float)(i % 7) - 3.5f;
-            p[i] = m[i] = (float)i / N;
-            v[i] = p[i] * p[i];
-        }
-        ft_optim_simd_of(isa)->adamw(p, m, v, g, &step, N);
-        if (isa == 0) memcpy(first, p, sizeof p);
-        for (int i = 0; i < N; i++) CHECK_NEAR(p[i], first[i], 1e-6);
-        CHECK_NEAR(ft_optim_simd_of(isa)->squares(g, N),
-                   11 * (12.25 + 6.25 + 2.25 + 0.25 + 0.25 + 2.25 + 6.25), 1e-12);
-    }
-}
-
-/* The sum at the speed of memory, beside the exact one, at ends of all lengths. */
-static void test_rough_squares(void)
-{
-    static float x[5000];
-    ft_rng rng;
-    ft_rng_init(&rng, 3, 4);
-    for (int i = 0; i < 5000; i++) x[i] = (float)ft_rng_normal(&rng);
-    for (int isa = 0; isa <= (int)ft_cpu_isa(); isa++)
-        for (int64_t n = 0; n <= 5000; n += n < 1100 ? 1 : 397) {
-            double sum = ft_optim_simd_of(isa)->squares(x, n);
-            CHECK_NEAR(ft_optim_simd_of(isa)->rough_squares(x, n), sum, 3e-7 * sum);
-        }
-}
-
 int main(void)
 {
     RUN(test_formulas);
@@ -592,7 +549,5 @@ int main(void)
     RUN(test_ahead_of_the_plain_run);
     RUN(test_who_looks_ahead);
     RUN(test_rates);
-    RUN(test_isas);
-    RUN(test_rough_squares);
     return check_report();
 }

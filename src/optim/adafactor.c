@@ -108,22 +108,37 @@ static float row_factor(const job *j, int64_t r)
     return (float)sqrt(j->mean_row / (double)j->row[r]);
 }
 
+/* Factors of the rows from r on, times `size`; how many of at most FT_FACTOR_ROWS there are. */
+static int row_factors(const job *j, int64_t r, int64_t end, float size, float *factors)
+{
+    int rows = end - r < FT_FACTOR_ROWS ? (int)(end - r) : FT_FACTOR_ROWS;
+    for (int k = 0; k < rows; k++) factors[k] = row_factor(j, r + k) * size;
+    return rows;
+}
+
 static void measure_block(void *arg, int i)
 {
     job *j = arg;
     double total = 0.0;
-    for (int64_t r = i * j->block; r < ft_block_end(j->R, j->block, i); r++)
-        total += j->simd->factored_squares(j->g + r * j->C, j->factors, row_factor(j, r), j->scale,
-                                           j->C);
+    float row[FT_FACTOR_ROWS];
+    int64_t end = ft_block_end(j->R, j->block, i);
+    for (int64_t r = i * j->block; r < end; r += FT_FACTOR_ROWS) {
+        int rows = row_factors(j, r, end, 1, row);
+        total += j->simd->factored_squares(j->g + r * j->C, j->factors, row, rows, j->scale, j->C);
+    }
     j->sums[i] = total;
 }
 
 static void apply_block(void *arg, int i)
 {
     const job *j = arg;
-    for (int64_t r = i * j->block; r < ft_block_end(j->R, j->block, i); r++)
-        j->simd->factored_apply(j->p + r * j->C, j->g + r * j->C, j->factors,
-                                row_factor(j, r) * j->size, j->keep, j->C);
+    float row[FT_FACTOR_ROWS];
+    int64_t end = ft_block_end(j->R, j->block, i);
+    for (int64_t r = i * j->block; r < end; r += FT_FACTOR_ROWS) {
+        int rows = row_factors(j, r, end, j->size, row);
+        j->simd->factored_apply(j->p + r * j->C, j->g + r * j->C, j->factors, row, rows, j->keep,
+                                j->C);
+    }
 }
 
 static double in_order(const double *sums, int n)

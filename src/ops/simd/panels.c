@@ -10,7 +10,7 @@
  * Each element is one chain of multiplications and additions in the order of k, whatever tile it
  * falls into. */
 #include "ops/simd/simd.h"
-#include "ops/simd/vec.h"
+#include "base/vec.h"
 
 #include <string.h>
 

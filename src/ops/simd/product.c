@@ -5,7 +5,7 @@
  * A spread over a vector fill the registers of each instruction set. Each element is one chain of
  * multiplications and additions in the order of k, whatever tile it falls into. */
 #include "ops/simd/simd.h"
-#include "ops/simd/vec.h"
+#include "base/vec.h"
 
 #if defined(__AVX512F__)
 enum { TILE_ROWS = 6, TILE_VECTORS = 4 };

@@ -5,7 +5,7 @@
  * where it is needed, and no lane is idle. After the rounds the lanes hold the draws in the order
  * of the elements, given the right order of blocks in the lanes. */
 #include "ops/simd/simd.h"
-#include "ops/simd/vec.h"
+#include "base/vec.h"
 
 enum {
     WIDE = FT_LANES / 2,   /* 64-bit lanes: blocks in a vector */

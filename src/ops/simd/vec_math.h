@@ -5,7 +5,7 @@
 #ifndef FT_OPS_SIMD_VEC_MATH_H
 #define FT_OPS_SIMD_VEC_MATH_H
 
-#include "ops/simd/vec.h"
+#include "base/vec.h"
 
 /* x * 2^n for whole n in [-252, 254]; exact but for one rounding below the normal range. */
 static inline vf vf_scale2(vf x, vf n)

@@ -10,7 +10,7 @@
 
 #include "optim/step.h"
 
-enum { FT_SQUARE_ROWS = 8 };
+enum { FT_SQUARE_ROWS = 8, FT_FACTOR_ROWS = 4 };
 
 typedef struct ft_optim_simd {
     void (*adamw)(float *p, float *m, float *v, const float *g, const ft_adamw_step *s, int64_t n);
@@ -26,11 +26,12 @@ typedef struct ft_optim_simd {
     void (*square_rows)(double *columns, double sums[FT_SQUARE_ROWS], const float *g, float scale,
                         float eps, int64_t n);
     double (*square_row)(double *columns, const float *g, float scale, float eps, int64_t n);
-    /* Sum of u^2 for u = scale g * row * column; and p = keep p - row_size g * column. */
-    double (*factored_squares)(const float *g, const float *column, float row, float scale,
-                               int64_t n);
-    void (*factored_apply)(float *p, const float *g, const float *column, float row_size,
-                           float keep, int64_t n);
+    /* Of at most FT_FACTOR_ROWS rows: the sum of u^2 for u = scale g * row * column; and
+     * p = keep p - row_size g * column. */
+    double (*factored_squares)(const float *g, const float *column, const float *row, int rows,
+                               float scale, int64_t n);
+    void (*factored_apply)(float *p, const float *g, const float *column, const float *row_size,
+                           int rows, float keep, int64_t n);
     /* Not factored: v = beta v + (1 - beta) ((scale g)^2 + eps); sum of u^2, u = scale g / sqrt(v);
      * then p = keep p - size u / scale. hypers: beta, 1 - beta, scale, eps. */
     double (*plain_squares)(float *v, const float *g, const float hypers[4], int64_t n);

@@ -1,4 +1,5 @@
 /* optim/simd/update.c - what every element of a parameter goes through in a step. */
+#include "base/vec.h"
 #include "optim/element.h"
 #include "optim/simd/simd.h"
 
@@ -7,17 +8,14 @@
 #define JOIN(name, suffix)   name##_##suffix
 #define EXPAND(name, suffix) JOIN(name, suffix)
 
-/* Partial sums that run side by side; where registers are narrower, the compiler takes several. */
-enum { LANES = 16, RUN = 1024 }; /* RUN: columns whose squares are summed in f32 */
-typedef float lanes __attribute__((vector_size(LANES * 4)));
-typedef double wide __attribute__((vector_size(LANES * 8)));
-typedef float lanes_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-typedef double wide_memory __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
+enum {
+    RUN = 1024, /* columns whose squares are summed in f32 */
+    HALF = FT_LANES / 2,
+    STREAMS = 4 /* places that a sum reads at once */
+};
 
-static inline lanes load(const float *p)
-{
-    return *(const lanes_memory *)p;
-}
+/* Sums of streams and rows stay in registers where their loops are unrolled. */
+#define EACH(k, n) _Pragma("GCC unroll 8") for (int k = 0; k < (n); k++)
 
 static void adamw(float *restrict p, float *restrict m, float *restrict v,
                   const float *restrict grad, const ft_adamw_step *s, int64_t n)
@@ -33,67 +31,73 @@ static void sgd(float *restrict p, float *restrict m, const float *restrict grad
     for (int64_t i = 0; i < n; i++) ft_sgd_element(&step, grad[i], &p[i], &m[i]);
 }
 
-static double fold(wide sums)
+/* The sum of the lanes, in their order. */
+static double fold(vf sums)
 {
     double total = 0.0;
-    for (int i = 0; i < LANES; i++) total += sums[i];
+    for (int i = 0; i < FT_LANES; i++) total += (double)sums[i];
     return total;
 }
 
-static double fold_f32(lanes sums)
+/* The part of n, in whole vectors, that each of the STREAMS places has. A core asks memory for more
+ * when it reads at several of them: on Zen 2 for half as much again. */
+static int64_t stream_of(int64_t n)
 {
-    return fold(__builtin_convertvector(sums, wide));
+    return n / (STREAMS * FT_LANES) * FT_LANES;
 }
 
 static double squares(const float *x, int64_t n)
 {
-    wide a = {0}, b = {0};
-    double rest = 0.0;
-    int64_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        wide u = __builtin_convertvector(load(x + i), wide);
-        wide v = __builtin_convertvector(load(x + i + LANES), wide);
-        a += u * u;
-        b += v * v;
+    const int64_t part = stream_of(n);
+    vdh sums[STREAMS][2] = {{{0}}};
+    double total = 0.0;
+    for (int64_t i = 0; i < part; i += FT_LANES) EACH(k, STREAMS)
+    EACH(h, 2)
+    {
+        vdh u = vdh_load(x + k * part + i + h * HALF);
+        sums[k][h] += u * u;
     }
-    for (; i < n; i++) rest += (double)x[i] * (double)x[i];
-    return fold(a + b) + rest;
+    for (int k = 0; k < STREAMS; k++)
+        for (int i = 0; i < FT_LANES; i++) total += sums[k][i / HALF][i % HALF];
+    for (int64_t i = STREAMS * part; i < n; i++) total += (double)x[i] * (double)x[i];
+    return total;
 }
 
 static double rough_squares(const float *x, int64_t n)
 {
+    const int64_t part = stream_of(n);
     double sum = 0.0;
-    int64_t i = 0;
-    while (i + 4 * LANES <= n) {
-        int64_t end = i + RUN < n ? i + RUN : n;
-        lanes total[4] = {{0}, {0}, {0}, {0}};
-        for (; i + 4 * LANES <= end; i += 4 * LANES)
-            for (int k = 0; k < 4; k++) {
-                lanes u = load(x + i + k * LANES);
+    for (int64_t i = 0; i < part;) {
+        int64_t end = i + RUN < part ? i + RUN : part;
+        vf total[STREAMS];
+        EACH(k, STREAMS) total[k] = (vf){0};
+        for (; i < end; i += FT_LANES) EACH(k, STREAMS)
+            {
+                vf u = vf_load(x + k * part + i);
                 total[k] += u * u;
             }
-        sum += fold_f32((total[0] + total[1]) + (total[2] + total[3]));
+        EACH(k, STREAMS) sum += fold(total[k]);
     }
-    for (; i < n; i++) sum += (double)x[i] * (double)x[i];
+    for (int64_t i = STREAMS * part; i < n; i++) sum += (double)x[i] * (double)x[i];
     return sum;
 }
 
 /* 0 times a sum is 0 when it is finite, else NaN, which stays in `odd`. */
 static bool add(float *restrict dst, const float *restrict src, int64_t n)
 {
-    lanes odd = {0};
+    vf odd = {0};
     float rest = 0.0f;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        lanes sum = load(dst + i) + load(src + i);
-        *(lanes_memory *)(dst + i) = sum;
+    for (; i + FT_LANES <= n; i += FT_LANES) {
+        vf sum = vf_load(dst + i) + vf_load(src + i);
+        vf_store(dst + i, sum);
         odd += sum * 0.0f;
     }
     for (; i < n; i++) {
         dst[i] += src[i];
         rest += dst[i] * 0.0f;
     }
-    return fold_f32(odd) + (double)rest == 0.0;
+    return fold(odd) + (double)rest == 0.0;
 }
 
 /* The more rows at a time, the less the traffic of the column sums, which are what takes time. */
@@ -102,20 +106,23 @@ static void square_rows(double *restrict columns, double sums[FT_SQUARE_ROWS],
 {
     for (int r = 0; r < FT_SQUARE_ROWS; r++) sums[r] = 0.0;
     int64_t i = 0;
-    while (i + LANES <= n) {
+    while (i + FT_LANES <= n) {
         int64_t end = i + RUN < n ? i + RUN : n;
-        lanes total[FT_SQUARE_ROWS];
-        for (int r = 0; r < FT_SQUARE_ROWS; r++) total[r] = (lanes){0};
-        for (; i + LANES <= end; i += LANES) {
-            lanes column = {0};
-            for (int r = 0; r < FT_SQUARE_ROWS; r++) {
-                lanes u = load(g + r * n + i) * scale, square = u * u + eps;
+        vf total[FT_SQUARE_ROWS];
+        EACH(r, FT_SQUARE_ROWS) total[r] = (vf){0};
+        for (; i + FT_LANES <= end; i += FT_LANES) {
+            vf column = {0};
+            EACH(r, FT_SQUARE_ROWS)
+            {
+                vf u = vf_load(g + r * n + i) * scale, square = u * u + eps;
                 total[r] += square;
                 column += square;
             }
-            *(wide_memory *)(columns + i) += __builtin_convertvector(column, wide);
+            float over_rows[FT_LANES];
+            vf_store(over_rows, column);
+            for (int k = 0; k < FT_LANES; k++) columns[i + k] += (double)over_rows[k];
         }
-        for (int r = 0; r < FT_SQUARE_ROWS; r++) sums[r] += fold_f32(total[r]);
+        EACH(r, FT_SQUARE_ROWS) sums[r] += fold(total[r]);
     }
     for (; i < n; i++)
         for (int r = 0; r < FT_SQUARE_ROWS; r++) {
@@ -137,38 +144,60 @@ static double square_row(double *restrict columns, const float *restrict g, floa
     return sum;
 }
 
-static double factored_squares(const float *restrict g, const float *restrict column, float row,
-                               float scale, int64_t n)
+/* The same of `rows` rows, a constant where this is put in line. */
+static inline double squares_of_rows(const float *restrict g, const float *restrict column,
+                                     const float *row, int rows, float scale, int64_t n)
 {
     double sum = 0.0;
     int64_t i = 0;
-    while (i + LANES <= n) {
+    while (i + FT_LANES <= n) {
         int64_t end = i + RUN < n ? i + RUN : n;
-        lanes a = {0}, b = {0};
-        for (; i + 2 * LANES <= end; i += 2 * LANES) {
-            lanes u = load(g + i) * scale * (load(column + i) * row);
-            lanes v = load(g + i + LANES) * scale * (load(column + i + LANES) * row);
-            a += u * u;
-            b += v * v;
+        vf total[FT_FACTOR_ROWS];
+        EACH(r, rows) total[r] = (vf){0};
+        for (; i + FT_LANES <= end; i += FT_LANES) {
+            vf factor = vf_load(column + i);
+            EACH(r, rows)
+            {
+                vf u = vf_load(g + r * n + i) * scale * (factor * row[r]);
+                total[r] += u * u;
+            }
         }
-        if (i + LANES <= end) {
-            lanes u = load(g + i) * scale * (load(column + i) * row);
-            a += u * u;
-            i += LANES;
+        EACH(r, rows) sum += fold(total[r]);
+    }
+    for (; i < n; i++)
+        for (int r = 0; r < rows; r++) {
+            double u = (double)(g[r * n + i] * scale * (row[r] * column[i]));
+            sum += u * u;
         }
-        sum += fold_f32(a + b);
-    }
-    for (; i < n; i++) {
-        double u = (double)(g[i] * scale * (row * column[i]));
-        sum += u * u;
-    }
     return sum;
 }
 
-static void factored_apply(float *restrict p, const float *restrict g, const float *restrict column,
-                           float row_size, float keep, int64_t n)
+static double factored_squares(const float *restrict g, const float *restrict column,
+                               const float *row, int rows, float scale, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) p[i] = p[i] * keep - g[i] * (row_size * column[i]);
+    double sum = 0.0;
+    if (rows == FT_FACTOR_ROWS) return squares_of_rows(g, column, row, FT_FACTOR_ROWS, scale, n);
+    for (int r = 0; r < rows; r++) sum += squares_of_rows(g + r * n, column, row + r, 1, scale, n);
+    return sum;
+}
+
+static inline void apply_rows(float *restrict p, const float *restrict g,
+                              const float *restrict column, const float *row_size, int rows,
+                              float keep, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int r = 0; r < rows; r++)
+            p[r * n + i] = p[r * n + i] * keep - g[r * n + i] * (row_size[r] * column[i]);
+}
+
+static void factored_apply(float *restrict p, const float *restrict g, const float *restrict column,
+                           const float *row_size, int rows, float keep, int64_t n)
+{
+    if (rows == FT_FACTOR_ROWS)
+        apply_rows(p, g, column, row_size, FT_FACTOR_ROWS, keep, n);
+    else
+        for (int r = 0; r < rows; r++)
+            apply_rows(p + r * n, g + r * n, column, row_size + r, 1, keep, n);
 }
 
 static double plain_squares(float *restrict v, const float *restrict g, const float hypers[4],

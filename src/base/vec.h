@@ -1,10 +1,11 @@
-/* ops/simd/vec.h - the vector of the instruction set that a file is compiled for.
+/* base/vec.h - the vector of the instruction set that a file is compiled for.
  *
- * Files of this folder are compiled once per instruction set (cmake/FtKernels.cmake). They say `vf`
- * for "as many floats as a register holds" and FT_LANES for how many; arithmetic is written with
- * the operators of GCC's vector extension, and the few things those cannot say are here. */
-#ifndef FT_OPS_SIMD_VEC_H
-#define FT_OPS_SIMD_VEC_H
+ * Files of folders simd/ are compiled once per instruction set (cmake/FtKernels.cmake). They say
+ * `vf` for "as many floats as a register holds" and FT_LANES for how many; arithmetic is written
+ * with the operators of GCC's vector extension, and the few things those cannot say are here. Wider
+ * vectors than a register's go through memory, part by part. */
+#ifndef FT_BASE_VEC_H
+#define FT_BASE_VEC_H
 
 #include <stdint.h>
 #include <string.h>
@@ -22,16 +23,20 @@ enum { FT_LANES = 4 };
 #endif
 
 typedef float vf __attribute__((vector_size(FT_LANES * 4)));
-typedef double vd __attribute__((vector_size(FT_LANES * 8))); /* the lanes of a vf in f64 */
+typedef double vd __attribute__((vector_size(FT_LANES * 8)));  /* the lanes of a vf in f64 */
+typedef double vdh __attribute__((vector_size(FT_LANES * 4))); /* half of them: a register */
 typedef int32_t vi __attribute__((vector_size(FT_LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(FT_LANES * 4)));
 typedef float vf_memory __attribute__((vector_size(FT_LANES * 4), aligned(4), may_alias));
+typedef float half_memory __attribute__((vector_size(FT_LANES * 2), aligned(4), may_alias));
 
+/* x in all lanes. */
 static inline vf vf_set(float x)
 {
     return x - (vf){0};
 }
 
+/* x in all lanes. */
 static inline vi vi_set(int32_t x)
 {
     return x - (vi){0};
@@ -49,14 +54,22 @@ static inline vi vi_lanes(void)
 #endif
 }
 
+/* FT_LANES floats of any address. */
 static inline vf vf_load(const float *p)
 {
     return *(const vf_memory *)p;
 }
 
+/* All lanes, to any address. */
 static inline void vf_store(float *p, vf x)
 {
     *(vf_memory *)p = x;
+}
+
+/* FT_LANES / 2 floats in f64. */
+static inline vdh vdh_load(const float *p)
+{
+    return __builtin_convertvector(*(const half_memory *)p, vdh);
 }
 
 /* To a whole vector's address, past the caches; vf_streamed before others may read it. */
@@ -73,6 +86,7 @@ static inline void vf_stream(float *p, vf x)
 #endif
 }
 
+/* Waits for what went past the caches. */
 static inline void vf_streamed(void)
 {
 #if defined(__x86_64__)
@@ -92,6 +106,7 @@ static inline vf vf_load_part(const float *p, int n)
 #endif
 }
 
+/* The first n < FT_LANES lanes; no more is written. */
 static inline void vf_store_part(float *p, vf x, int n)
 {
 #if defined(__AVX512F__)
@@ -128,6 +143,7 @@ static inline vf vf_max(vf a, vf b)
 #endif
 }
 
+/* See vf_max. */
 static inline vf vf_min(vf a, vf b)
 {
 #if defined(__AVX512F__)
@@ -166,6 +182,7 @@ static inline vf vf_keep(uint32_t bits, vf x)
 #endif
 }
 
+/* The magnitude of each lane. */
 static inline vf vf_abs(vf x)
 {
     return (vf)((vi)x & vi_set(0x7fffffff));
@@ -177,6 +194,7 @@ static inline vf vf_with_sign(vf x, vf s)
     return (vf)(((vi)x & vi_set(0x7fffffff)) | ((vi)s & vi_set(INT32_MIN)));
 }
 
+/* Rounded once. */
 static inline vf vf_sqrt(vf x)
 {
 #if defined(__AVX512F__)
@@ -239,6 +257,7 @@ static inline float vf_sum(vf x)
     return x[0];
 }
 
+/* The largest lane. */
 static inline float vf_largest(vf x)
 {
 #if defined(__AVX512F__)
