@@ -22,9 +22,10 @@ enum { ROWS = 6 };
 enum {
     VECTORS = 2,
     COLUMNS = VECTORS * FT_LANES,
-    STEPS = 8, /* of k between requests for memory */
-    GROUP = 8, /* rows that are packed together */
-    LINE = 64  /* bytes of a line of a cache */
+    STEPS = 8,      /* of k between requests for memory */
+    GROUP = 8,      /* rows that are packed together */
+    LINE = 64,      /* bytes of a line of a cache */
+    STAYS = 1 << 14 /* bytes of the right side that stay in the first cache */
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -218,26 +219,37 @@ static void edge_tile(const ft_panel_product *p, tile t, int64_t rows, int64_t c
         memcpy(c + i * p->ldc, whole + i * COLUMNS, (size_t)columns * sizeof *c);
 }
 
-/* Every panel of the right side against all of the left side. */
+/* The tile of c that begins there. */
+static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahead *soon)
+{
+    const tile t = {.a = p->left + row * p->k,
+                    .b = p->right + column * p->k,
+                    .bias = p->bias ? p->bias + column : NULL,
+                    .c = p->c + row * p->ldc + column,
+                    .ldc = p->ldc};
+    int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
+    if (p->n - column >= COLUMNS)
+        tiles[rows - 1](p, &t, soon);
+    else
+        edge_tile(p, t, rows, p->n - column, soon);
+}
+
+/* Some panels of the right side, as many as the first cache keeps, against all of the left side:
+ * the less is summed, the longer are the rows of c that are gone through, which then take the time.
+ */
 static void multiply(const ft_panel_product *p)
 {
-    const int64_t n_tiles = (p->m + ROWS - 1) / ROWS;
-    tile t = {.b = p->right, .ldc = p->ldc};
-    for (int64_t column = 0; column < p->n; column += COLUMNS, t.b += COLUMNS * p->k) {
-        const char *next = (const char *)(t.b + COLUMNS * p->k);
-        ahead soon = {next, next + COLUMNS * p->k * 4, 0};
-        int64_t columns = p->n - column < COLUMNS ? p->n - column : COLUMNS;
-        if (column + COLUMNS < p->n) soon.lines = (int)((STEPS * VECTORS + n_tiles - 1) / n_tiles);
-        t.a = p->left;
-        t.bias = p->bias ? p->bias + column : NULL;
-        for (int64_t i = 0; i < p->m; i += ROWS, t.a += ROWS * p->k) {
-            int64_t rows = p->m - i < ROWS ? p->m - i : ROWS;
-            t.c = p->c + i * p->ldc + column;
-            if (columns == COLUMNS)
-                tiles[rows - 1](p, &t, &soon);
-            else
-                edge_tile(p, t, rows, columns, &soon);
-        }
+    const int64_t panel_bytes = COLUMNS * p->k * 4, n_tiles = (p->m + ROWS - 1) / ROWS;
+    const int64_t width = (panel_bytes < STAYS ? STAYS / panel_bytes : 1) * COLUMNS;
+    const int lines = (int)((STEPS * VECTORS + n_tiles - 1) / n_tiles);
+    for (int64_t first = 0, end; first < p->n; first = end) {
+        end = p->n - first < width ? p->n : first + width;
+        int64_t left = p->n - end < width ? p->n - end : width;
+        const float *next = p->right + end * p->k;
+        ahead soon = {(const char *)next, (const char *)(next + left * p->k), left ? lines : 0};
+        for (int64_t row = 0; row < p->m; row += ROWS)
+            for (int64_t column = first; column < end; column += COLUMNS)
+                tile_at(p, row, column, &soon);
     }
 }
 
