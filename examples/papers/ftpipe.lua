@@ -59,8 +59,8 @@ local function find_block(graph, scope)
    end
 end
 
--- Of `mixed`: enough for chains of blocks.
-local EFFORT = 1
+-- Of `mixed`: enough for chains of blocks; 16 gives the same speed-ups within 4 %.
+local EFFORT = 4
 
 -- Bytes kept for a byte of parameters: weights and gradients; Adafactor's state is small.
 local MEMORY_FACTOR = 2
