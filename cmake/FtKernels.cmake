@@ -28,3 +28,20 @@ endfunction()
 
 ft_simd(ops)
 ft_simd(optim)
+
+# A digest of what decides how long operators and updates take: in the name of every measured profile,
+# so that costs of other kernels are not taken for those of these.
+file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/vec.h
+     ${CMAKE_SOURCE_DIR}/src/ops/*.[ch] ${CMAKE_SOURCE_DIR}/src/ops/simd/*.[ch]
+     ${CMAKE_SOURCE_DIR}/src/optim/*.[ch] ${CMAKE_SOURCE_DIR}/src/optim/simd/*.[ch]
+     ${CMAKE_SOURCE_DIR}/src/launch/*.[ch] ${CMAKE_SOURCE_DIR}/kernels/*.*)
+set(digest ${CMAKE_BINARY_DIR}/digest)
+string(REPLACE ";" "\n" kernel_list "${kernel_sources}")
+file(CONFIGURE OUTPUT ${digest}/kernels.list CONTENT "${kernel_list}\n" @ONLY)
+add_custom_command(OUTPUT ${digest}/kernels_digest.h
+  COMMAND ${CMAKE_COMMAND} -DOUT=${digest}/kernels_digest.h -DLIST=${digest}/kernels.list
+          -P ${CMAKE_SOURCE_DIR}/tools/digest.cmake
+  DEPENDS ${kernel_sources} ${digest}/kernels.list ${CMAKE_SOURCE_DIR}/tools/digest.cmake
+  COMMENT "Taking a digest of the kernels" VERBATIM)
+target_sources(ft_profile PRIVATE ${digest}/kernels_digest.h)
+target_include_directories(ft_profile PRIVATE ${digest})

@@ -272,6 +272,12 @@ describe("the cache of profiles", function()
             local first = profiles(model, "cpu:1", o)
             assert(first.path:find("/ftpipe/profiles/%x+%.profile$"))
             print(profiles(model, "cpu:1", o):text() == first:text())
+            local core = require("ftpipe.core")
+            assert(first:text():find("kernels " .. core.profile.kernels, 1, true))
+            local kernels = core.profile.kernels
+            core.profile.kernels = "others"
+            print(profiles(model, "cpu:1", o).path == first.path)
+            core.profile.kernels = kernels
             print(profiles(model, "cpu:1/64MB", o).path == first.path) -- memory changes no time
             o.batch = 2
             print(profiles(model, "cpu:1", o).path == first.path)
@@ -280,7 +286,7 @@ describe("the cache of profiles", function()
             "env", "XDG_CACHE_HOME=" .. dir, core.sys.executable(), "-e", code })
          assert.equal("", err)
          assert.equal(0, exit)
-         assert.equal("true\ntrue\nfalse\n", out)
+         assert.equal("true\nfalse\ntrue\nfalse\n", out)
       end)
    end)
 end)

@@ -196,6 +196,7 @@ static int profile_describe(lua_State *L)
     return 1;
 }
 
+/* kernels: a digest of those whose times are measured. */
 int script_bind_profile(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"measure", profile_measure},
@@ -204,5 +205,7 @@ int script_bind_profile(lua_State *L)
                                          {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
+    lua_pushstring(L, ft_profile_kernels());
+    lua_setfield(L, -2, "kernels");
     return 1;
 }

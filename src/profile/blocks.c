@@ -4,6 +4,7 @@
  * ("encoder/block.3/attn" and "encoder/block.3/ff"), or up to the first part when none has, with
  * the backward nodes that belong to them. Two blocks are equal when their nodes have the same rows,
  * attributes and shapes and take their inputs from the same places. */
+#include <kernels_digest.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -53,6 +54,11 @@ static void describe_attrs(const ft_node *node, ft_text *text)
 {
     for (int i = 0; i < ft_op_attr_count(node->op); i++)
         ft_text_add(text, " %s=%.9g", node->op->attrs[i].name, node->attrs[i]);
+}
+
+const char *ft_profile_kernels(void)
+{
+    return FT_KERNELS_DIGEST;
 }
 
 void ft_profile_describe(const ft_graph *graph, int n, ft_text *text)

@@ -61,6 +61,9 @@ void ft_profile_free(ft_profile *profile);
  * cost the same. */
 void ft_profile_describe(const ft_graph *graph, int node, ft_text *text);
 
+/* A digest of the kernels of operators and updates: other kernels have other costs. */
+const char *ft_profile_kernels(void);
+
 /* Rates of this machine's CPU devices while `n_busy` of them work: f32 products, and reading and
  * writing memory that no cache holds. Fills flops_per_s, bytes_per_s, link_bytes_per_s and
  * link_latency_ns of the device. */

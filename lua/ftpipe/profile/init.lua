@@ -171,7 +171,8 @@ local function head_of(t, device, devices, o)
    local name = type(device) == "string" and device or device.name or "described"
    return {
       hardware = hardware_of(devices[1]),
-      device = name, dtype = o.dtype, versions = "ftpipe " .. core.version,
+      device = name, dtype = o.dtype,
+      versions = ("ftpipe %s, kernels %s"):format(core.version, core.profile.kernels),
       threads = threads,
       busy = devices[1].in_host and math.max(1,
          math.min(#devices, math.floor(core.sys.cores() / threads))) or 1,
