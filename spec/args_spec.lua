@@ -150,6 +150,30 @@ describe("args", function()
          "%-%-steps and %-%-epochs say the same in two ways, give one")
    end)
 
+   it("lets defaults follow from what was given beside them, and says so", function()
+      local common = {
+         preset = "fine_tune", partition = { default = "mixed" }, micro_batches = { default = 8 },
+         with = { model = { micro_batches = 5 } },
+      }
+      local function read(...)
+         local values = args.parse(common, { ... })
+         return { values.micro_batches, values.partition }
+      end
+      assert.same({ 8, "mixed" }, read("--batch", "32"))
+      assert.same({ 6, "mixed" }, read("--batch", "12"))
+      assert.same({ 3, "mixed" }, read("--batch", "3"))
+      assert.same({ 4, "mixed" }, read("--batch", "16", "--model", "x"))
+      assert.same({ 8, "mixed" }, read("--batch", "34")) -- in 2 it would mostly wait: an error
+      assert.same({ 5, "mixed" }, read("--batch", "12", "--micro-batches", "5"))
+      assert.same({ 8, "seq" }, read("--schedule", "zb-v"))
+      assert.same({ 8, "seq" }, read("--schedule", "interleaved"))
+      assert.same({ 8, "best" }, read("--schedule", "zb-v", "--partition", "best"))
+      local lines = args.config((args.parse(common, { "--batch", "12", "--schedule", "zb-v" })))
+      assert.matches("%-%-micro%-batches 6 +follows from other flags", lines)
+      assert.matches("%-%-partition seq +follows from other flags", lines)
+      assert.matches("%-%-seed 1 +default", lines)
+   end)
+
    it("refuses a declaration that is neither common nor a table", function()
       assert.fails_with(function() args.parse({ nonsense = true }, {}) end, "no common flag")
       assert.fails_with(function() args.parse({ batch = { default = "x" } }, {}) end, "default of")

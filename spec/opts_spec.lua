@@ -43,6 +43,20 @@ describe("opts", function()
       assert.fails_with(check(7), "expected a table of options, got a number")
    end)
 
+   it("lets a default follow from other values, and what is given stand", function()
+      local pieces = {
+         whole = { type = "int", default = 6 },
+         parts = { type = "int", default = 4, follows = function(o, default)
+            return math.min(o.whole, default)
+         end },
+      }
+      assert.same({ whole = 6, parts = 4 }, opts.check("cut", pieces, {}))
+      assert.same({ whole = 3, parts = 3 }, opts.check("cut", pieces, { whole = 3 }))
+      assert.same({ whole = 3, parts = 5 }, opts.check("cut", pieces, { whole = 3, parts = 5 }))
+      pieces.parts.default = nil
+      assert.same({ whole = 3 }, opts.check("cut", pieces, { whole = 3 }))
+   end)
+
    it("describes every rule", function()
       local text = opts.help(rules)
       for name in pairs(rules) do assert.matches(name, text) end

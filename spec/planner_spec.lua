@@ -392,7 +392,7 @@ describe("a Lua table of options", function()
          assert.equal(2, problem.exit)
       end
       refused("batch = 10 is not a multiple of micro_batches = 8, give batch = 8 or "
-         .. "micro_batches = 5", { batch = 10 })
+         .. "micro_batches = 5", { batch = 10, micro_batches = 8 })
       refused("unknown option 'microbatches' %(did you mean 'micro_batches'", { microbatches = 4 })
       refused("option 'recompute': 'sometimes' is not available", { recompute = "sometimes" })
    end)

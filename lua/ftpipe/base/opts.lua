@@ -6,6 +6,7 @@
 --       schedule = { choices = { "gpipe", "1f1b" }, default = "1f1b" },
 --       lengths = { type = "table", items = "int" },      -- a list
 --       next = { type = "function", remedy = "write ..." }, -- said of another type
+--       parts = { default = 4, follows = f },             -- else f(values, 4), of all other values
 --    }
 --    local o = opts.check("pipeline", rules, given)
 --
@@ -150,6 +151,19 @@ function M.known(what, rules, given)
    end
 end
 
+--- Puts defaults that follow from other values in the place of those that were not given.
+-- @tparam table rule
+-- @tparam string name
+-- @tparam table values by name, with defaults
+-- @tparam table given by name, what is not nil was given
+-- @treturn boolean whether the value is another one now
+function M.follow(rule, name, values, given)
+   local default = values[name]
+   if not rule.follows or default == nil or given[name] ~= nil then return false end
+   values[name] = rule.follows(values, default)
+   return values[name] ~= default
+end
+
 --- The values of an option table: checked, in base units, defaults filled in.
 -- @tparam string what names the function in messages
 -- @tparam table rules
@@ -173,6 +187,7 @@ function M.check(what, rules, given)
          M.fail(what, "option '%s' is missing%s", name, help)
       end
    end
+   for name, rule in pairs(rules) do M.follow(rule, name, values, given) end
    return named.like(given, values)
 end
 
@@ -216,6 +231,7 @@ guard("ft.opts", M, {
    fail = "what: string, format: string", check = "what: string, rules: table, given?: any",
    known = "what: string, rules: table, given: table", help = "rules: table",
    line = "name: string, rule: table",
+   follow = "rule: table, name: string, values: table, given: table",
 })
 
 return M

@@ -2,6 +2,7 @@
 -- here, in help and in messages.
 
 local core = require("ftpipe.core")
+local divisor = require("ftpipe.base.divisor")
 local late = require("ftpipe.schedule.late")
 local placement = require("ftpipe.placement")
 local precision = require("ftpipe.trained.precision")
@@ -50,5 +51,21 @@ M.optimizers = names(core.engine.optimizers())
 M.rates = names(core.engine.rate_schedules())
 M.costs = names(core.partition.costs)
 M.precisions = names(precision.rows)
+
+-- Defaults that fit what was given (`follows` of base/opts.lua); a recipe may have no such flag.
+
+--- As many micro-batches as the batch can be cut into, at most those by default, and at least half
+-- of these: with fewer a pipeline waits much, and whoever gave the batch is to choose.
+function M.fitting_parts(o, default)
+   local most = math.min(default, o.batch or default)
+   local parts = divisor(o.batch or default, most)
+   return 2 * parts >= most and parts or default
+end
+
+--- Stages in the order of the model for schedules that need it.
+function M.fitting_partition(o, default)
+   local in_turns = o.schedule and schedules.places(o.schedule)
+   return in_turns and not placement.is_in_order(default) and "seq" or default
+end
 
 return M

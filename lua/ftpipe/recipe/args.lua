@@ -376,7 +376,13 @@ function M.parse(declaration, argv)
       end
    end
    check_decided(flags, given)
-   return named.flags(values, origins_of(declared, flags, result, given)), given
+   local origins = origins_of(declared, flags, result, given)
+   for _, flag in ipairs(flags) do
+      if opts.follow(flag.rule, flag.name, values, given) then
+         origins[flag.name] = "follows from other flags"
+      end
+   end
+   return named.flags(values, origins), given
 end
 
 --- Flags that were read, a line each: "--lr 0.001", and where the value is from.
