@@ -364,7 +364,7 @@ describe("ftpipe plan", function()
          "--max-staleness", "0", "--schedule", "2bw", "--devices", "sim:2x8GB")
       process.refused(2, "profile has a model already, t5%-small; leave %-%-model out",
          { "profile", "t5-small", "--model", "gpt2" })
-      refused(2, "%-%-batch 10 is not a multiple", "t5-small", "--batch", "10")
+      refused(2, "%-%-batch 11 is not a multiple", "t5-small", "--batch", "11")
       refused(6, "%-%-model t5%-medium is neither a directory, nor in .*, nor a built%-in",
          "t5-medium")
       with_chain(function(path)

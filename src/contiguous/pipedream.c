@@ -230,6 +230,21 @@ static ft_status set_levels(dream *d, ft_error *err)
     return FT_OK;
 }
 
+/* Where stages have no replicas there is one for each device, and too few places to cut may be why
+ * there are none. */
+static ft_status found_nothing(const dream *d, ft_error *err)
+{
+    int n_devices = d->g->problem->n_devices;
+    if (d->g->options->straight && (d->memory == 0 || d->s.n < n_devices))
+        return ft_fail(err, FT_INVALID,
+                       "partition: pipedream-straight makes a stage for each of %d devices, and "
+                       "there are fewer places to cut at: expected fewer devices, or another "
+                       "partition",
+                       n_devices);
+    return ft_fail(err, FT_INFEASIBLE,
+                   "partition: pipedream finds no stages that keep %.0f bytes a device", d->memory);
+}
+
 ft_status ft_solve_pipedream(ft_ground *g, ft_partition_result *result, ft_error *err)
 {
     dream d = {.g = g};
@@ -240,9 +255,7 @@ ft_status ft_solve_pipedream(ft_ground *g, ft_partition_result *result, ft_error
         const level *last = &d.levels[d.n_levels - 1];
         const cell *best = at(&d, last, 0, d.s.n - 1, last->machines - 1);
         if (best->ns == HUGE_VAL)
-            status = ft_fail(err, FT_INFEASIBLE,
-                             "partition: pipedream finds no stages that keep %lld bytes a device",
-                             (long long)g->problem->devices[0].memory_bytes);
+            status = found_nothing(&d, err);
         else
             status = read_result(&d, result, err);
         int most = g->options->max_stages;

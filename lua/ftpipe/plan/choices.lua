@@ -62,10 +62,11 @@ function M.fitting_parts(o, default)
    return 2 * parts >= most and parts or default
 end
 
---- Stages in the order of the model for schedules that need it.
+--- Stages in the order of the model for schedules and packs that need it.
 function M.fitting_partition(o, default)
-   local in_turns = o.schedule and schedules.places(o.schedule)
-   return in_turns and not placement.is_in_order(default) and "seq" or default
+   local in_order = o.packs or o.forward_micro_batches
+      or o.schedule and schedules.places(o.schedule)
+   return in_order and not placement.is_in_order(default) and "seq" or default
 end
 
 return M
