@@ -2,8 +2,8 @@
  *
  * Files of folders simd/ are compiled once per instruction set (cmake/FtKernels.cmake). They say
  * `vf` for "as many floats as a register holds" and FT_LANES for how many; arithmetic is written
- * with the operators of GCC's vector extension, and the few things those cannot say are here. Wider
- * vectors than a register's go through memory, part by part. */
+ * with the operators of GCC's vector extension, and the few things those cannot say are here. There
+ * are none wider than a register: these go through memory, part by part. */
 #ifndef FT_BASE_VEC_H
 #define FT_BASE_VEC_H
 
@@ -23,8 +23,7 @@ enum { FT_LANES = 4 };
 #endif
 
 typedef float vf __attribute__((vector_size(FT_LANES * 4)));
-typedef double vd __attribute__((vector_size(FT_LANES * 8)));  /* the lanes of a vf in f64 */
-typedef double vdh __attribute__((vector_size(FT_LANES * 4))); /* half of them: a register */
+typedef double vdh __attribute__((vector_size(FT_LANES * 4))); /* half the lanes of a vf, in f64 */
 typedef int32_t vi __attribute__((vector_size(FT_LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(FT_LANES * 4)));
 typedef float vf_memory __attribute__((vector_size(FT_LANES * 4), aligned(4), may_alias));

@@ -2,8 +2,8 @@
  *
  * A row is one query against n keys. Its scores are read twice, for their largest and for the
  * exponentials of what they are below it; nothing between is stored. */
-#include "ops/simd/simd.h"
 #include "base/vec.h"
+#include "ops/simd/simd.h"
 #include "ops/simd/vec_math.h"
 
 #define INLINE static inline __attribute__((always_inline))

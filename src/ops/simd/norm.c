@@ -1,6 +1,6 @@
 /* ops/simd/norm.c - one row of the normalisations and of their gradients. */
-#include "ops/simd/simd.h"
 #include "base/vec.h"
+#include "ops/simd/simd.h"
 
 /* Two sums over a row, in four accumulators each. */
 typedef struct sums {

@@ -9,8 +9,8 @@
  *
  * Each element is one chain of multiplications and additions in the order of k, whatever tile it
  * falls into. */
-#include "ops/simd/simd.h"
 #include "base/vec.h"
+#include "ops/simd/simd.h"
 
 #include <string.h>
 

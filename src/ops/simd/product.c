@@ -4,8 +4,8 @@
  * goes by: TILE_ROWS x TILE_VECTORS vectors of sums, the vectors of one row of B, and one number of
  * A spread over a vector fill the registers of each instruction set. Each element is one chain of
  * multiplications and additions in the order of k, whatever tile it falls into. */
-#include "ops/simd/simd.h"
 #include "base/vec.h"
+#include "ops/simd/simd.h"
 
 #if defined(__AVX512F__)
 enum { TILE_ROWS = 6, TILE_VECTORS = 4 };

@@ -4,8 +4,8 @@
  * by side, two numbers of the block in one 64-bit lane: the product of a round is then 64 bits wide
  * where it is needed, and no lane is idle. After the rounds the lanes hold the draws in the order
  * of the elements, given the right order of blocks in the lanes. */
-#include "ops/simd/simd.h"
 #include "base/vec.h"
+#include "ops/simd/simd.h"
 
 enum {
     WIDE = FT_LANES / 2,   /* 64-bit lanes: blocks in a vector */

@@ -79,17 +79,18 @@ static void sums(float stats[2], const float *x, int64_t n)
 
 static double exp_minus(float *y, const float *x, float top, float scale, int64_t n)
 {
-    vd total = {0};
+    enum { HALF = FT_LANES / 2 };
+    vdh total[2] = {{0}, {0}};
     int64_t i = 0;
     for (; i + FT_LANES <= n; i += FT_LANES) {
-        vf a = vf_exp(vf_load(x + i) - top) * scale;
-        vf_store(y + i, a);
-        total += __builtin_convertvector(a, vd);
+        vf_store(y + i, vf_exp(vf_load(x + i) - top) * scale);
+        total[0] += vdh_load(y + i);
+        total[1] += vdh_load(y + i + HALF);
     }
     int rest = (int)(n - i);
     if (rest) vf_store_part(y + i, vf_exp(vf_load_part(x + i, rest) - top) * scale, rest);
     double sum = 0.0;
-    for (int lane = 0; lane < FT_LANES; lane++) sum += total[lane];
+    for (int lane = 0; lane < FT_LANES; lane++) sum += total[lane / HALF][lane % HALF];
     for (; i < n; i++) sum += (double)y[i];
     return sum;
 }
