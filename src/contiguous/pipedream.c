@@ -236,7 +236,7 @@ static ft_status found_nothing(const dream *d, ft_error *err)
 {
     int n_devices = d->g->problem->n_devices;
     if (d->g->options->straight && (d->memory == 0 || d->s.n < n_devices))
-        return ft_fail(err, FT_INVALID,
+        return ft_fail(err, FT_INFEASIBLE,
                        "partition: pipedream-straight makes a stage for each of %d devices, and "
                        "there are fewer places to cut at: expected fewer devices, or another "
                        "partition",
