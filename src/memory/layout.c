@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -161,16 +162,22 @@ static bool alive_together(const block *a, const block *b)
 
 enum { LEVELS = 32 };
 
+/* Bytes that a block has, of one that is there. */
+typedef struct extent {
+    int64_t from, to;
+} extent;
+
 /* Who has been placed, by step: level k has ranges of width << k steps each, and a block is in the
- * range in which it begins, at the first level whose ranges are as long as the block is there. */
+ * range in which it begins, at the first level whose ranges are as long as the block is there. The
+ * blocks of a range are in the order of their offsets. */
 typedef struct placements {
     const block *blocks;
     int begin; /* the first step of all */
     int64_t width;
     int n_levels, n_ranges[LEVELS];
-    int *first[LEVELS]; /* by range: the block that came last; -1: none */
-    int *next;          /* by block: the one before it */
-    const block **near; /* who meets the block that is placed next */
+    int *first[LEVELS];  /* by range: the lowest block; -1: none */
+    int *next;           /* by block: the one above it */
+    extent *near, *room; /* of who meets the block that is placed next; to sort them */
 } placements;
 
 static int64_t range_at(const placements *p, int level, int64_t step)
@@ -183,61 +190,96 @@ static void add_placed(placements *p, int i)
     const block *b = &p->blocks[i];
     int level = 0;
     while (p->width << level <= steps_of(b)) level++;
-    int *first = &p->first[level][range_at(p, level, b->begin)];
-    p->next[i] = *first;
-    *first = i;
+    int *link = &p->first[level][range_at(p, level, b->begin)];
+    while (*link >= 0 && p->blocks[*link].offset < b->offset) link = &p->next[*link];
+    p->next[i] = *link;
+    *link = i;
 }
 
-static int by_offset(const void *left, const void *right)
+/* Behind the extents from number i on that ascend. */
+static int end_of_run(const extent *x, int i, int n)
 {
-    const block *a = *(const block *const *)left, *b = *(const block *const *)right;
-    return (a->offset > b->offset) - (a->offset < b->offset);
+    for (i++; i < n && x[i - 1].from <= x[i].from;) i++;
+    return i;
 }
 
-/* Those that meet block i, by their offsets; returns how many. */
+/* x from i to middle, and from there to end, as one. */
+static void merge(extent *out, const extent *x, int i, int middle, int end)
+{
+    int at = i, j = middle;
+    while (i < middle && j < end) {
+        bool first = x[i].from <= x[j].from;
+        out[at++] = x[first ? i : j];
+        i += first;
+        j += !first;
+    }
+    memcpy(out + at, x + i, (size_t)(middle - i) * sizeof *x);
+    memcpy(out + at + middle - i, x + j, (size_t)(end - j) * sizeof *x);
+}
+
+/* Sorts n near ones, which come range by range: few runs that ascend, two of which become one at a
+ * time. */
+static void sort_near(placements *p, int n)
+{
+    while (n && end_of_run(p->near, 0, n) < n) {
+        for (int i = 0, end; i < n; i = end) {
+            int middle = end_of_run(p->near, i, n);
+            end = middle < n ? end_of_run(p->near, middle, n) : n;
+            merge(p->room, p->near, i, middle, end);
+        }
+        extent *sorted = p->room;
+        p->room = p->near;
+        p->near = sorted;
+    }
+}
+
+/* What those have that meet block i, by their offsets; returns how many they are. */
 static int find_near(placements *p, int i)
 {
     const block *b = &p->blocks[i];
     int n = 0;
-    for (int k = 0; k < p->n_levels; k++) {
+    for (int k = p->n_levels - 1; k >= 0; k--) {
         int64_t from = range_at(p, k, b->begin), to = range_at(p, k, b->end);
         for (int64_t r = from ? from - 1 : 0; r <= to; r++) /* it may have begun one before */
-            for (int other = p->first[k][r]; other >= 0; other = p->next[other])
-                if (alive_together(b, &p->blocks[other])) p->near[n++] = &p->blocks[other];
+            for (int other = p->first[k][r]; other >= 0; other = p->next[other]) {
+                const block *x = &p->blocks[other];
+                if (alive_together(b, x)) p->near[n++] = (extent){x->offset, x->offset + x->size};
+            }
     }
-    qsort(p->near, (size_t)n, sizeof *p->near, by_offset);
+    sort_near(p, n);
     return n;
 }
 
 /* The offset of the smallest hole for a block of that size, between the n near ones. */
-static int64_t best_fit(int64_t size, const block *const *near, int n)
+static int64_t best_fit(int64_t size, const extent *near, int n)
 {
     int64_t top = 0, best = -1, best_size = INT64_MAX;
     for (int i = 0; i < n; i++) {
-        int64_t hole = near[i]->offset - top;
+        int64_t hole = near[i].from - top;
         if (hole >= size && hole < best_size) {
             best = top;
             best_size = hole;
         }
-        int64_t end = near[i]->offset + near[i]->size;
-        if (end > top) top = end;
+        if (near[i].to > top) top = near[i].to;
     }
     return best >= 0 ? best : top;
 }
 
-/* Sorts the blocks and places them one by one; returns the extent. */
-static int64_t place_all(block *blocks, placements *p, int n,
+/* Sorts the blocks and places them one by one; returns what they take, or, as soon as it is `most`
+ * or more, that. */
+static int64_t place_all(block *blocks, placements *p, int n, int64_t most,
                          int (*order)(const void *, const void *))
 {
     int64_t total = 0;
     qsort(blocks, (size_t)n, sizeof *blocks, order);
     for (int k = 0; k < p->n_levels; k++)
         for (int r = 0; r < p->n_ranges[k]; r++) p->first[k][r] = -1;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && total < most; i++) {
         block *b = &blocks[i];
         b->offset = 0;
         if (!b->size) continue;
-        b->offset = best_fit(b->size, p->near, find_near(p, i));
+        int n_near = find_near(p, i);
+        b->offset = best_fit(b->size, p->near, n_near);
         if (b->offset + b->size > total) total = b->offset + b->size;
         add_placed(p, i);
     }
@@ -255,8 +297,9 @@ static bool make_ranges(placements *p, const block *blocks, int n, ft_arena *are
     }
     p->width = (end - p->begin) / n + 1;
     p->near = ft_arena_array(arena, n, sizeof *p->near);
+    p->room = ft_arena_array(arena, n, sizeof *p->room);
     p->next = ft_arena_array(arena, n, sizeof *p->next);
-    bool made = p->near && p->next;
+    bool made = p->near && p->room && p->next;
     for (int k = 0; made; k++) {
         p->n_levels = k + 1;
         p->n_ranges[k] = (int)range_at(p, k, end) + 1;
@@ -276,9 +319,9 @@ static bool place_best(block *blocks, int n, int64_t least, ft_arena *arena, int
     placements p;
     if (!make_ranges(&p, blocks, n, arena)) return false;
     for (size_t i = 0; i < sizeof orders / sizeof *orders && (!i || *total > least); i++) {
-        int64_t extent = place_all(blocks, &p, n, orders[i]);
-        if (i && extent >= *total) continue;
-        *total = extent;
+        int64_t most = i ? *total : INT64_MAX, taken = place_all(blocks, &p, n, most, orders[i]);
+        if (taken >= most) continue;
+        *total = taken;
         for (int j = 0; j < n; j++) offsets[blocks[j].number] = blocks[j].offset;
     }
     return true;

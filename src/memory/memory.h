@@ -1,6 +1,6 @@
 /* memory/memory.h - which byte is free when.
  *
- * Pure: intervals in, offsets out. */
+ * Pure: intervals in, offsets out; of extents there is a memory, which changes no answer. */
 #ifndef FT_MEMORY_H
 #define FT_MEMORY_H
 
@@ -35,6 +35,10 @@ typedef struct ft_interval {
  * FT_MEMORY_ALIGN. FT_INVALID when an interval ends before it begins or has negative bytes. */
 ft_status ft_memory_layout(const ft_interval *intervals, int n, int64_t *offsets, int64_t *total,
                            ft_error *err);
+
+/* The total of ft_memory_layout alone. Of intervals that were asked for before, by any thread, it
+ * is mostly remembered. */
+ft_status ft_memory_extent(const ft_interval *intervals, int n, int64_t *total, ft_error *err);
 
 /* As ft_memory_layout, of n_items tensors that are there at several times, always in one place:
  * interval i is a time of item[i]. Those of an item are of the same bytes and do not meet. */

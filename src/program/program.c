@@ -150,7 +150,8 @@ static void collect_ranges(ranges *r, const ft_program *p, const ft_program_requ
         if (in_work(p, q->keep[i])) touch(r, q->graph, q->keep[i], q->n_nodes);
 }
 
-static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *scratch,
+/* Without `places` only how large the area is. */
+static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *scratch, bool places,
                          ft_error *err)
 {
     int n_values = ft_graph_n_values(q->graph);
@@ -171,6 +172,7 @@ static ft_status lay_out(ft_program *p, const ft_program_request *q, ft_arena *s
         r.intervals[r.n] = (ft_interval){bytes, s, s};
         owner[r.n++] = s;
     }
+    if (!places) return ft_memory_extent(r.intervals, r.n, &p->work_bytes, err);
     FT_TRY(ft_memory_layout(r.intervals, r.n, offsets, &p->work_bytes, err));
     for (int i = 0; i < n_values_live; i++) p->places[r.value[i]].at = offsets[i];
     for (int i = n_values_live; i < r.n; i++) p->steps[owner[i]].work_at = offsets[i];
@@ -241,9 +243,9 @@ static ft_status compile_step(ft_program *p, const ft_program_request *q, int s,
     return st->node->op->prepare(&st->prepared, &kind, st->node->attrs, err);
 }
 
-/* All but its steps: where everything is. */
+/* All but its steps: where everything is; without `places`, how large the work area is. */
 static ft_status arrange(ft_program *p, const ft_program_request *q, ft_arena *arena,
-                         ft_arena *scratch, ft_error *err)
+                         ft_arena *scratch, bool places, ft_error *err)
 {
     int n_values = ft_graph_n_values(q->graph);
     *p = (ft_program){.arena = arena, .graph = q->graph, .n_steps = q->n_nodes};
@@ -253,7 +255,7 @@ static ft_status arrange(ft_program *p, const ft_program_request *q, ft_arena *a
     if (!p->steps || !p->places || !p->deposits) return no_memory(q, err);
     memcpy(p->places, q->places, (size_t)n_values * sizeof(ft_place));
     place_terms(p, q);
-    return lay_out(p, q, scratch, err);
+    return lay_out(p, q, scratch, places, err);
 }
 
 ft_status ft_program_measure(int64_t *work_bytes, const ft_program_request *q, ft_error *err)
@@ -261,7 +263,7 @@ ft_status ft_program_measure(int64_t *work_bytes, const ft_program_request *q, f
     ft_program p;
     ft_arena *arena = ft_arena_new();
     if (!arena) return no_memory(q, err);
-    ft_status status = arrange(&p, q, arena, arena, err);
+    ft_status status = arrange(&p, q, arena, arena, false, err);
     ft_arena_free(arena);
     if (status == FT_OK) *work_bytes = p.work_bytes;
     for (int s = 0; status == FT_OK && q->kind != FT_DEVICE_SIM && s < q->n_nodes; s++) {
@@ -276,7 +278,7 @@ ft_status ft_program_new(ft_program **out, const ft_program_request *q, ft_error
     *out = NULL;
     ft_arena *arena = ft_arena_new(), *scratch = ft_arena_new();
     ft_program *p = arena ? ft_arena_alloc(arena, sizeof *p) : NULL;
-    ft_status status = p && scratch ? arrange(p, q, arena, scratch, err) : no_memory(q, err);
+    ft_status status = p && scratch ? arrange(p, q, arena, scratch, true, err) : no_memory(q, err);
     for (int s = 0; status == FT_OK && s < q->n_nodes; s++) status = compile_step(p, q, s, err);
     ft_arena_free(scratch);
     if (status == FT_OK)
