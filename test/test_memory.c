@@ -301,6 +301,7 @@ static void test_bad_intervals_are_refused_in_words(void)
     CHECK_STATUS(ft_memory_layout(NULL, -1, offsets, &total, &err), FT_INVALID);
     CHECK_STATUS(ft_memory_extent(backwards, 2, &total, &err), FT_INVALID);
     CHECK_STATUS(ft_memory_extent(backwards, 2, &total, &err), FT_INVALID);
+    CHECK_STATUS(ft_memory_extent(NULL, -1, &total, &err), FT_INVALID);
     CHECK_STATUS(ft_memory_extent(NULL, 0, &total, &err), FT_OK);
     CHECK(total == 0);
     for (int n = 1; n < 3; n++) {

@@ -14,13 +14,12 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
+#include "base/memo.h"
 #include "base/thread.h"
 #include "ops/ops.h"
 
@@ -30,7 +29,6 @@ enum {
     GEMM_MANY = 16,  /* and up to so many of GEMM_FEW times as many rows */
     TILE_ROWS = 128, /* rows of a tile of a product with a weight, if bits depend on them */
     PACK_ROWS = 64,  /* the m for which layouts are asked */
-    KNOWN_SIZES = 4096
 };
 #define NO_MACHINE_BYTES (INT64_C(1) << 50)
 
@@ -339,20 +337,12 @@ typedef struct size_key {
     int64_t m, n, k, y_step, flags, threads; /* threads 0: of the packed weight, whatever m is */
 } size_key;
 
-/* Answers by the hash of their key; one that hashes to the same place takes it. */
-typedef struct known_sizes {
-    pthread_mutex_t lock;
-    struct {
-        size_key key;
-        int64_t bytes;
-        bool there;
-    } slots[KNOWN_SIZES];
-} known_sizes;
+_Static_assert(sizeof(size_key) <= FT_MEMO_KEY, "sizes are remembered by their keys");
 
-static known_sizes *process_sizes(void)
+static ft_memo *known_sizes(void)
 {
-    static known_sizes shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    return &shared;
+    static ft_memo sizes = FT_MEMO_EMPTY;
+    return &sizes;
 }
 
 /* Of the scratch memory of a team, or of the packed weight (threads 0); -1 when oneDNN failed. */
@@ -377,23 +367,14 @@ static int64_t find_size(const ft_product *p, int threads)
 {
     int64_t flags = p->transposed | p->bias << 1 | p->relu << 2 | p->bf16 << 3 |
                     p->x_transposed << 4 | p->add << 5;
-    const size_key key = {p->m, p->n, p->k, p->y_step, flags, threads};
-    uint32_t slot = ft_hash(FT_HASH_START, (const char *)&key, sizeof key) % KNOWN_SIZES;
-    known_sizes *known = process_sizes();
+    const size_key all = {p->m, p->n, p->k, p->y_step, flags, threads};
+    const ft_memo_key key = ft_memo_key_of(&all, sizeof all);
     ft_signals signals;
     int64_t bytes = -1;
     enter(&signals);
-    pthread_mutex_lock(&known->lock);
-    if (known->slots[slot].there && !memcmp(&known->slots[slot].key, &key, sizeof key))
-        bytes = known->slots[slot].bytes;
-    pthread_mutex_unlock(&known->lock);
-    if (bytes < 0) {
+    if (!ft_memo_find(known_sizes(), &key, &bytes)) {
         bytes = ask_size(p, threads);
-        pthread_mutex_lock(&known->lock);
-        known->slots[slot].key = key;
-        known->slots[slot].bytes = bytes;
-        known->slots[slot].there = bytes >= 0;
-        pthread_mutex_unlock(&known->lock);
+        if (bytes >= 0) ft_memo_keep(known_sizes(), &key, bytes);
     }
     leave(&signals);
     return bytes < 0 ? NO_MACHINE_BYTES : bytes;

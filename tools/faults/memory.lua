@@ -20,6 +20,6 @@ return {
    { LAYOUT, "    sort_near(p, n);\n", "", "c/memory", "those that meet come in any order" },
    { LAYOUT, "i < n && total < most", "i < n && total <= most / 2", "c/memory",
       "an order is given up that would be the best" },
-   { "src/memory/extent.c", "&& !memcmp(k->of[i].digest, digest, FT_SHA256_BYTES)", "",
-      "c/memory", "the extent of other intervals is remembered" },
+   { "src/base/memo.c", "&& !memcmp(&memo->places[i].key, key, sizeof *key)", "", "c/memory",
+      "the extent of other intervals is remembered" },
 }
