@@ -319,9 +319,103 @@ static void test_mixed_is_not_worse(void)
     CHECK(compared > N_CASES);
 }
 
+/* -- stages of a placement --------------------------------------------------------------------- */
+
+/* The nodes that device d can run when those of the set `ran` have. */
+static uint64_t runnable(const random_case *c, const int *device, uint64_t ran, int d)
+{
+    uint64_t own = 0;
+    for (int i = 0; i < c->problem.n_nodes; i++) { /* edges lead from lower nodes to higher ones */
+        bool can = device[i] == d && !(ran >> i & 1);
+        for (int e = 0; e < c->problem.n_edges && can; e++)
+            if (c->edge_to[e] == i) can = (ran | own) >> c->edge_from[e] & 1;
+        if (can) own |= (uint64_t)1 << i;
+    }
+    return own;
+}
+
+/* Stages of the device that gets furthest, the first of several, from `ran` on. */
+static bool are_furthest(const random_case *c, const ft_partition_result *r)
+{
+    uint64_t ran = 0;
+    for (int s = 0; s < r->n_stages; s++) {
+        uint64_t best = 0, stage = 0;
+        for (int d = 0; d < c->problem.n_devices; d++) {
+            uint64_t own = runnable(c, r->device, ran, d);
+            if (__builtin_popcountll(own) > __builtin_popcountll(best)) best = own;
+        }
+        for (int i = 0; i < c->problem.n_nodes; i++)
+            if (r->stage[i] == s) stage |= (uint64_t)1 << i;
+        if (stage != best) return false;
+        ran |= stage;
+    }
+    return ran == ((uint64_t)1 << c->problem.n_nodes) - 1;
+}
+
+enum { FEW_NODES = 10 };
+
+/* The fewest stages: every order of nodes is tried, one node after another; a stage ends where the
+ * next node is of another device. */
+static int fewest_stages(const random_case *c, const int *device)
+{
+    static int least[1 << FEW_NODES]
+                    [MOST_DEVICES]; /* by nodes that ran, and the last one's device */
+    int n_sets = 1 << c->problem.n_nodes, fewest = c->problem.n_nodes;
+    for (int set = 0; set < n_sets; set++)
+        for (int d = 0; d < MOST_DEVICES; d++) least[set][d] = set ? MOST_NODES : 0;
+    for (int set = 0; set < n_sets; set++)
+        for (int last = 0; last < MOST_DEVICES; last++)
+            for (int i = 0; i < c->problem.n_nodes; i++) {
+                int d = device[i], to = set | 1 << i;
+                bool can = !(set >> i & 1);
+                for (int e = 0; e < c->problem.n_edges && can; e++)
+                    if (c->edge_to[e] == i) can = set >> c->edge_from[e] & 1;
+                int n = least[set][last] + (set == 0 || d != last);
+                if (can && n < least[to][d]) least[to][d] = n;
+            }
+    for (int d = 0; d < MOST_DEVICES; d++)
+        if (least[n_sets - 1][d] < fewest) fewest = least[n_sets - 1][d];
+    return fewest;
+}
+
+/* Of a few nodes the fewest stages there are; of many, of the device that gets furthest. */
+static void test_stages_of_placements(void)
+{
+    for (uint64_t seed = 0; seed < 4 * N_CASES; seed++) {
+        static random_case c;
+        ft_partition_result r;
+        ft_error err = {FT_OK, ""};
+        ft_rng rng;
+        int device[MOST_NODES];
+        make_case(&c, seed, "mixed");
+        ft_rng_init(&rng, seed, 8);
+        if (seed % 2) {
+            c.problem.n_nodes = 1 + (int)below(&rng, FEW_NODES);
+            c.problem.n_edges = 0;
+            add_edges(&c, &rng);
+        } else if (c.problem.n_nodes <= 16) {
+            continue;
+        }
+        c.problem.n_kinds = 1;
+        for (int d = 0; d < c.problem.n_devices; d++)
+            c.devices[d] = (ft_partition_device){.slowdown = 1};
+        c.problem.tie = c.problem.pin = NULL;
+        c.problem.cheap = NULL;
+        c.problem.n_forbids = 0;
+        for (int i = 0; i < c.problem.n_nodes; i++)
+            device[i] = (int)below(&rng, c.problem.n_devices);
+        ft_status status = ft_partition_evaluate(&c.problem, "sum", device, NULL, &r, &err);
+        bool ok = CHECK_STATUS(status, FT_OK) && CHECK(are_stages(&c, &r)) &&
+                  CHECK(seed % 2 ? r.n_stages == fewest_stages(&c, device) : are_furthest(&c, &r));
+        if (!ok) fprintf(stderr, "case %d: %d stages, %s\n", (int)seed, r.n_stages, err.message);
+        ft_partition_result_free(&r);
+    }
+}
+
 int main(void)
 {
     RUN(test_methods_keep_their_promises);
     RUN(test_mixed_is_not_worse);
+    RUN(test_stages_of_placements);
     return check_report();
 }

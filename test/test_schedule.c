@@ -508,7 +508,7 @@ static void test_no_memory_is_an_error(void)
         ft_plan_free(plan);
         CHECK(ft_alloc_live() == before);
         if (status == FT_OK) {
-            CHECK(n > 10);
+            CHECK(n > 5);
             return;
         }
         if (!CHECK_STATUS(status, FT_NOMEM)) return;

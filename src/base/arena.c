@@ -1,4 +1,5 @@
-/* base/arena.c - chunks in a list; a request larger than a chunk gets one of its own. */
+/* base/arena.c - chunks in a list, each twice as large as the one before it, up to a limit, for
+ * what is small is to be had often; a request larger than a chunk gets one of its own. */
 #include "base/arena.h"
 
 #include <stddef.h>
@@ -17,7 +18,7 @@ struct ft_arena {
     chunk *head;
 };
 
-enum { CHUNK_BYTES = 64 << 10 };
+enum { FIRST_BYTES = 4 << 10, MOST_BYTES = 64 << 10 };
 
 ft_arena *ft_arena_new(void)
 {
@@ -37,7 +38,9 @@ void ft_arena_free(ft_arena *arena)
 
 static chunk *add_chunk(ft_arena *arena, int64_t bytes)
 {
-    int64_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+    int64_t size = arena->head ? 2 * arena->head->size : FIRST_BYTES;
+    if (size > MOST_BYTES) size = MOST_BYTES;
+    if (size < bytes) size = bytes;
     chunk *c = ft_alloc((int64_t)sizeof(chunk) + size);
     if (!c) return NULL;
     c->size = size;

@@ -13,12 +13,13 @@ enum { EXACT_NODES = 16 };
 typedef struct cutter {
     const ft_ground *g;
     const int *unit_device;
-    int *unmet;   /* by node: predecessors not run yet */
-    int *ready;   /* nodes that can be run, by device: ready[first[d] .. first[d] + n_ready[d]) */
-    int *n_ready; /* by device */
-    int *first;
-    int *trail;     /* nodes run by the present device, for taking them back */
-    int64_t visits; /* of nodes that were run, and of edges from them */
+    int *unmet;     /* by node: predecessors that neither ran nor can be run by its device */
+    int *order;     /* nodes as their device runs them: order[first[d] .. first[d + 1]) */
+    int *first;     /* by device */
+    int *begin;     /* by device, in order: what it can run now begins here */
+    int *end;       /* and ends here */
+    int64_t *size;  /* by device: what it can run now, in nodes and edges from them */
+    int64_t visits; /* of nodes and edges: each device is asked for each stage */
 } cutter;
 
 static int device_of(const cutter *c, int node)
@@ -26,71 +27,82 @@ static int device_of(const cutter *c, int node)
     return c->unit_device[c->g->unit[node]];
 }
 
-static bool cutter_new(cutter *c, const ft_ground *g, const int *unit_device)
+/* Device d can run this node, and then all that waits for that alone. */
+static void can_run(cutter *c, int d, int node)
 {
+    const ft_ground *g = c->g;
+    int done = c->end[d];
+    c->order[c->end[d]++] = node;
+    for (; done < c->end[d]; done++) {
+        int from = c->order[done];
+        c->size[d] += 1 + g->next_first[from + 1] - g->next_first[from];
+        for (int i = g->next_first[from]; i < g->next_first[from + 1]; i++)
+            if (device_of(c, g->next[i]) == d && !--c->unmet[g->next[i]])
+                c->order[c->end[d]++] = g->next[i];
+    }
+}
+
+static bool cutter_start(cutter *c)
+{
+    const ft_ground *g = c->g;
     int n_devices = g->problem->n_devices;
-    *c = (cutter){.g = g, .unit_device = unit_device};
     c->unmet = ft_arena_array(g->arena, g->n, sizeof *c->unmet);
-    c->ready = ft_arena_array(g->arena, g->n, sizeof *c->ready);
-    c->trail = ft_arena_array(g->arena, g->n, sizeof *c->trail);
-    c->n_ready = ft_arena_array(g->arena, n_devices, sizeof *c->n_ready);
+    c->order = ft_arena_array(g->arena, g->n, sizeof *c->order);
     c->first = ft_arena_array(g->arena, n_devices + 1, sizeof *c->first);
-    if (!c->unmet || !c->ready || !c->trail || !c->n_ready || !c->first) return false;
+    c->begin = ft_arena_array(g->arena, n_devices, sizeof *c->begin);
+    c->end = ft_arena_array(g->arena, n_devices, sizeof *c->end);
+    c->size = ft_arena_array(g->arena, n_devices, sizeof *c->size);
+    if (!c->unmet || !c->order || !c->first || !c->begin || !c->end || !c->size) return false;
     for (int i = 0; i < g->n_forward; i++) c->first[device_of(c, g->order[i]) + 1]++;
-    for (int d = 0; d < n_devices; d++) c->first[d + 1] += c->first[d];
+    for (int d = 0; d < n_devices; d++) {
+        c->begin[d] = c->end[d] = c->first[d];
+        c->first[d + 1] += c->first[d];
+    }
     for (int i = 0; i < g->n_forward; i++) {
-        int node = g->order[i], d = device_of(c, node);
+        int node = g->order[i];
         c->unmet[node] = g->back_first[node + 1] - g->back_first[node];
-        if (!c->unmet[node]) c->ready[c->first[d] + c->n_ready[d]++] = node;
+    }
+    for (int i = 0; i < g->n_forward; i++) {
+        int node = g->order[i];
+        if (g->back_first[node + 1] == g->back_first[node]) can_run(c, device_of(c, node), node);
     }
     return true;
 }
 
-/* Runs device d as far as it goes; returns the number of nodes, which are in the trail. With `keep`
- * the nodes stay run and what they release is ready. */
-static int run_device(cutter *c, int d, bool keep)
+/* What device d can run has run: others can run what waited for it. */
+static void has_run(cutter *c, int d)
 {
     const ft_ground *g = c->g;
-    int n = c->n_ready[d];
-    memcpy(c->trail, &c->ready[c->first[d]], (size_t)n * sizeof *c->trail);
-    for (int done = 0; done < n; done++)
-        for (int i = g->next_first[c->trail[done]]; i < g->next_first[c->trail[done] + 1]; i++) {
-            int next = g->next[i], other = device_of(c, next);
-            if (--c->unmet[next]) continue;
-            if (other == d)
-                c->trail[n++] = next;
-            else if (keep)
-                c->ready[c->first[other] + c->n_ready[other]++] = next;
+    int n = c->end[d];
+    for (int done = c->begin[d]; done < n; done++) {
+        int from = c->order[done];
+        for (int i = g->next_first[from]; i < g->next_first[from + 1]; i++) {
+            int other = device_of(c, g->next[i]);
+            if (other != d && !--c->unmet[g->next[i]]) can_run(c, other, g->next[i]);
         }
-    for (int i = 0; i < n; i++)
-        c->visits += 1 + g->next_first[c->trail[i] + 1] - g->next_first[c->trail[i]];
-    if (keep) c->n_ready[d] = 0;
-    for (int done = 0; !keep && done < n; done++)
-        for (int i = g->next_first[c->trail[done]]; i < g->next_first[c->trail[done] + 1]; i++)
-            c->unmet[g->next[i]]++;
-    return n;
+    }
+    c->begin[d] = n;
+    c->size[d] = 0;
 }
 
 /* Always the device that gets furthest; stops behind `most` stages, if that is not 0. */
 static int cut_greedily(cutter *c, int most_stages, int *stage_of, int *stage_device)
 {
     const ft_ground *g = c->g;
+    if (!cutter_start(c)) return -1;
     int n_stages = 0;
     for (int done = 0; done < g->n_forward; n_stages++) {
         if (most_stages && n_stages == most_stages) return n_stages + 1;
-        int best = -1, most = 0;
+        int best = 0;
         for (int d = 0; d < g->problem->n_devices; d++) {
-            if (!c->n_ready[d]) continue;
-            int n = run_device(c, d, false);
-            if (n > most) {
-                most = n;
-                best = d;
-            }
+            c->visits += c->size[d];
+            if (c->end[d] - c->begin[d] > c->end[best] - c->begin[best]) best = d;
         }
-        most = run_device(c, best, true);
-        for (int i = 0; i < most; i++) stage_of[c->trail[i]] = n_stages;
+        c->visits += c->size[best];
+        for (int i = c->begin[best]; i < c->end[best]; i++) stage_of[c->order[i]] = n_stages;
         stage_device[n_stages] = best;
-        done += most;
+        done += c->end[best] - c->begin[best];
+        has_run(c, best);
     }
     return n_stages;
 }
@@ -109,30 +121,36 @@ static uint32_t run_mask(const cutter *c, uint32_t done, int d)
     return done;
 }
 
+/* A set of nodes that have run, and how it came to be: by running `device` behind found[from]. */
+typedef struct reached {
+    uint32_t set;
+    int from, device;
+} reached;
+
 static int cut_exactly(cutter *c, int *stage_of, int *stage_device)
 {
     const ft_ground *g = c->g;
-    int n_sets = 1 << g->n_forward, begin = 0, end = 1;
-    uint32_t full = (uint32_t)n_sets - 1;
-    uint32_t *queue = ft_arena_array(g->arena, n_sets, sizeof *queue);
-    uint32_t *before = ft_arena_array(g->arena, n_sets, sizeof *before);
-    int *by = ft_arena_array(g->arena, n_sets, sizeof *by);
-    if (!queue || !before || !by) return -1;
-    for (; begin < end && !by[full]; begin++)
-        for (int d = 0; d < g->problem->n_devices; d++) {
-            uint32_t after = run_mask(c, queue[begin], d);
-            if (after == queue[begin] || by[after]) continue;
-            by[after] = d + 1;
-            before[after] = queue[begin];
-            queue[end++] = after;
+    uint32_t full = (1u << g->n_forward) - 1;
+    /* of all sets a few are reached: a bit for each, and a list of those */
+    uint8_t *is_reached = ft_arena_array(g->arena, full / 8 + 1, sizeof *is_reached);
+    reached *found = ft_arena_room(g->arena, NULL, 0, sizeof *found);
+    if (!is_reached || !found) return -1;
+    int last = 0, end = 1;
+    for (int begin = 0; found[last].set != full; begin++)
+        for (int d = 0; d < g->problem->n_devices && found[last].set != full; d++) {
+            uint32_t set = run_mask(c, found[begin].set, d);
+            if (set == found[begin].set || is_reached[set / 8] >> set % 8 & 1) continue;
+            if (!(found = ft_arena_room(g->arena, found, end, sizeof *found))) return -1;
+            is_reached[set / 8] |= (uint8_t)(1 << set % 8);
+            last = end++;
+            found[last] = (reached){.set = set, .from = begin, .device = d};
         }
-    int n_stages = 0, s;
-    for (uint32_t set = full; set; set = before[set]) n_stages++;
-    s = n_stages;
-    for (uint32_t set = full; set; set = before[set]) {
-        stage_device[--s] = by[set] - 1;
+    int n_stages = 0;
+    for (int i = last; i; i = found[i].from) n_stages++;
+    for (int i = last, s = n_stages; i; i = found[i].from) {
+        stage_device[--s] = found[i].device;
         for (int at = 0; at < g->n_forward; at++)
-            if ((set & ~before[set]) >> at & 1) stage_of[g->order[at]] = s;
+            if ((found[i].set & ~found[found[i].from].set) >> at & 1) stage_of[g->order[at]] = s;
     }
     return n_stages;
 }
@@ -160,8 +178,7 @@ static int place_backward(const ft_ground *g, const int *unit_device, int *stage
 int ft_stages_make(const ft_ground *g, const int *unit_device, int most, int *stage_of,
                    int *stage_device)
 {
-    cutter c;
-    if (!cutter_new(&c, g, unit_device)) return -1;
+    cutter c = {.g = g, .unit_device = unit_device};
     int n = g->n_forward <= EXACT_NODES ? cut_exactly(&c, stage_of, stage_device)
                                         : cut_greedily(&c, most, stage_of, stage_device);
     ft_ground_spend(g, c.visits);

@@ -6,7 +6,7 @@ return {
    { "src/base/rng.c", "UINT64_MAX - UINT64_MAX % n", "UINT64_MAX", "c/base",
       "low values are likelier" },
    { "src/base/rng.c", "0x1p-53", "0x1p-52", "c/base", "uniform draws go up to 2" },
-   { "src/base/arena.c", "bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES", "CHUNK_BYTES", "c/base",
+   { "src/base/arena.c", "    if (size < bytes) size = bytes;\n", "", "c/base",
       "a large block is larger than its chunk" },
    { "src/base/arena.c", "(bytes + 15) & ~(int64_t)15", "bytes", "c/base",
       "blocks are not aligned" },
