@@ -1,7 +1,7 @@
 --- How well the costs of operators add up to a step: published and embedded models, one worker and
 -- two side by side.
 --
---    ftpipe bench/profile.lua [SECONDS]        of measuring each; 4
+--    ftpipe bench/profile.lua [SECONDS]        of measuring each; 16: medians of two rounds are noise
 --
 -- The whole forward and backward is run in turn with the blocks that operators are timed in.
 
@@ -23,7 +23,7 @@ local CASES = {
 local worst = 0
 for _, case in ipairs(CASES) do
    local name, devices, options = unpack(case)
-   options.fresh, options.whole, options.seconds = true, true, tonumber(arg[1]) or 4
+   options.fresh, options.whole, options.seconds = true, true, tonumber(arg[1]) or 16
    local model = models.open { model = name, init = name:find("^embedded") and "weights" or "random" }
    local profile = profiles(model, devices, options)
    worst = math.max(worst, math.abs(profile:difference()))

@@ -44,6 +44,14 @@ describe("args", function()
          given)
    end)
 
+   it("has room for an answer of T5 and its end, by flag", function()
+      local t5 = { preset = "t5" }
+      assert.equal(2, args.parse(t5, { "--max-target", "2" }).max_target)
+      local ok, problem = pcall(args.parse, t5, { "--max-target", "1" })
+      assert.is_false(ok)
+      assert.equal("--max-target: expected at least 2, got 1", problem.message)
+   end)
+
    it("refuses declarations that are none in one line", function()
       local cases = {
          { { partition = function() end }, "ft.args: 'partition' is a function, expected true, " },

@@ -45,7 +45,7 @@ local PRESETS = {
       lr = { default = 1e-3 },
       clip = { default = 0 },
       max_source = true,
-      max_target = true,
+      max_target = { min = 2 }, -- one of which is </s>
       with = { model = { optimizer = "adafactor", lr = 1e-3 } },
    },
 }
