@@ -227,6 +227,29 @@ static inline __attribute__((always_inline)) vf vf_upper(vf x, int half)
     return vf_pick(x, x, (vi_lanes() + half) & (FT_LANES - 1));
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* rows[i][j] becomes rows[j][i]: squares of four by four inside the halves of vectors, where
+ * numbers move at once, then whole halves. */
+static inline __attribute__((always_inline)) void vf_transpose(vf rows[FT_LANES])
+{
+    const vi low = {0, 8, 1, 9, 4, 12, 5, 13}, low_pair = {0, 1, 8, 9, 4, 5, 12, 13};
+    const vi lower = {0, 1, 2, 3, 8, 9, 10, 11};
+    vf pairs[FT_LANES], fours[FT_LANES];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = vf_pick(rows[i], rows[i + 1], low);
+        pairs[i + 1] = vf_pick(rows[i], rows[i + 1], low + 2);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            fours[i + 2 * j] = vf_pick(pairs[i + j], pairs[i + j + 2], low_pair);
+            fours[i + 2 * j + 1] = vf_pick(pairs[i + j], pairs[i + j + 2], low_pair + 2);
+        }
+    for (int i = 0; i < 4; i++) {
+        rows[i] = vf_pick(fours[i], fours[i + 4], lower);
+        rows[i + 4] = vf_pick(fours[i], fours[i + 4], lower + 4);
+    }
+}
+#else
 /* rows[i][j] becomes rows[j][i]: each round deals the first and the second half of the rows out in
  * turns, which moves one bit of the number of the row into that of the lane. */
 static inline __attribute__((always_inline)) void vf_transpose(vf rows[FT_LANES])
@@ -241,6 +264,7 @@ static inline __attribute__((always_inline)) void vf_transpose(vf rows[FT_LANES]
         for (int i = 0; i < FT_LANES; i++) rows[i] = next[i];
     }
 }
+#endif
 
 /* Sum and maximum of the lanes, halves first: a fixed order. */
 static inline float vf_sum(vf x)
