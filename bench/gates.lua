@@ -55,6 +55,12 @@ return {
    { "attention", "PROGRAM bench/attention.lua", gates = {
       { "attention", least = 1.5, against = "PyTorch's operators" },
    } },
+   { "generate", "PROGRAM bench/generate.lua", gates = {
+      { "generate-gpt2-1", most = 1, against = "PyTorch's time" },
+      { "generate-gpt2-8", most = 1, against = "PyTorch's time" },
+      { "generate-t5-small-1", most = 1, against = "PyTorch's time" },
+      { "generate-t5-small-32", most = 1, against = "PyTorch's time" },
+   } },
    { "start", "PROGRAM bench/start.lua", gates = {
       { "start", most = 20, against = "nobody: ms" },
    } },

@@ -150,9 +150,10 @@ static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, 
 
 /* Around the borders of tiles, of rows packed together, of chunks and of blocks. */
 static const int64_t cases[][3] = {
-    {1, 1, 1},       {5, 3, 7},      {6, 16, 8},    {7, 17, 9},    {13, 31, 64}, {14, 32, 65},
-    {15, 33, 255},   {28, 64, 256},  {29, 70, 257}, {300, 9, 513}, {9, 300, 40}, {281, 33, 30},
-    {12, 2049, 600}, {561, 40, 520}, {2, 700, 1},   {100, 700, 9},
+    {1, 1, 1},     {5, 3, 7},      {6, 16, 8},      {7, 17, 9},     {13, 31, 64},
+    {14, 32, 65},  {15, 33, 255},  {28, 64, 256},   {29, 70, 257},  {300, 9, 513},
+    {9, 300, 40},  {281, 33, 30},  {12, 2049, 600}, {561, 40, 520}, {2, 700, 1},
+    {100, 700, 9}, {3, 1100, 600}, {4, 37, 523},    {1, 3100, 300},
 };
 
 static void test_every_edge(void)
@@ -174,7 +175,7 @@ static void test_every_edge(void)
     }
 }
 
-/* Every way to give the sides and what follows, one team. */
+/* Every way to give the sides and what follows, one team; of many rows and of few. */
 static void test_every_variant(void)
 {
     const ft_simd_panels *best = ft_simd_get()->panels;
@@ -182,6 +183,7 @@ static void test_every_variant(void)
     for (unsigned bits = 0; bits < 64; bits++) {
         const variant v = {bits & 1, bits & 2, bits & 4, bits & 8, bits & 16, bits & 32};
         one(best, (int64_t[]){30, 50, 300}, v, 1, fused);
+        one(best, (int64_t[]){4, 50, 300}, v, 1, fused);
     }
 }
 

@@ -12,24 +12,10 @@ import sys
 import time
 
 import torch
-from transformers import (AutoConfig, BertConfig, BertForQuestionAnswering, GPT2Config,
-                          GPT2LMHeadModel, T5Config, T5ForConditionalGeneration)
+from transformers import (AutoConfig, BertForQuestionAnswering, GPT2LMHeadModel,
+                          T5ForConditionalGeneration)
 
-T5 = dict(vocab_size=32128, dropout_rate=0.1, feed_forward_proj="relu",
-          decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
-
-# Configurations by the names that ftpipe has for them.
-SIZES = {
-    "t5-small": T5Config(d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8, **T5),
-    "t5-base": T5Config(d_model=768, d_kv=64, d_ff=3072, num_layers=12, num_heads=12, **T5),
-    "bert-base": BertConfig(),
-    "bert-large": BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
-                             intermediate_size=4096),
-    "gpt2": GPT2Config(),
-    "gpt2-xl": GPT2Config(n_embd=1600, n_layer=48, n_head=25),
-    "t5-3b": T5Config(d_model=1024, d_kv=128, d_ff=16384, num_layers=24, num_heads=32, **T5),
-}
-
+from sizes import SIZES
 
 def t5(config, batch, source, target):
     ids = torch.randint(2, config.vocab_size, (batch, source))

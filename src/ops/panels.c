@@ -47,6 +47,7 @@ int64_t ft_panels_chunk(int64_t k)
 
 /* How a product is cut: every thread has `size` columns of c, or rows, with all of k. */
 typedef struct cuts {
+    bool few; /* rows: each column is used once, so that packing it would be another pass */
     int64_t size, chunk;
     int64_t block_rows, block_columns;
     int64_t left_floats, floats; /* of one thread's memory: the left side's, all of it */
@@ -55,15 +56,15 @@ typedef struct cuts {
 
 static cuts cut_of(int64_t m, int64_t n, int64_t k, const ft_simd_panels *kernels, int team_size)
 {
-    cuts c = {.chunk = ft_panels_chunk(k), .columns = n > m};
+    cuts c = {.few = m <= kernels->rows, .chunk = ft_panels_chunk(k), .columns = n > m};
     int64_t extent = c.columns ? n : m, unit = c.columns ? kernels->columns : kernels->rows;
     c.size = round_up((extent + team_size - 1) / team_size, unit);
     int64_t rows = smaller(MOST_ROWS, c.columns ? m : smaller(c.size, m));
     int64_t columns = smaller(MOST_COLUMNS, c.columns ? smaller(c.size, n) : n);
     c.block_rows = round_up(rows, kernels->rows);
     c.block_columns = round_up(columns, kernels->columns);
-    c.left_floats = round_up(c.block_rows * c.chunk, ALIGN);
-    c.floats = c.left_floats + round_up(c.block_columns * c.chunk, ALIGN);
+    c.left_floats = round_up(c.block_rows * (c.few ? k : c.chunk), ALIGN);
+    c.floats = c.left_floats + (c.few ? 0 : round_up(c.block_columns * c.chunk, ALIGN));
     return c;
 }
 
@@ -102,35 +103,59 @@ static void pack_rows(const job *j, const block *b, float *left, int64_t row, in
     j->kernels->pack_left(left, &x);
 }
 
-static void pack_columns(const job *j, const block *b, float *right, bool far)
+/* The columns of a block, as they lie in b. */
+static ft_panel_source columns_of(const ft_large_product *o, const block *b)
 {
-    const ft_large_product *o = j->product;
-    ft_panel_source x = {.k = b->k, .count = b->columns, .turned = o->b_transposed, .far = far};
+    ft_panel_source x = {.k = b->k, .count = b->columns, .turned = o->b_transposed};
     x.ld = o->b_transposed ? o->k : o->n;
     x.data = o->b + (o->b_transposed ? b->column * x.ld + b->start : b->start * x.ld + b->column);
-    j->kernels->pack_right(right, &x);
+    return x;
+}
+
+/* Those of all of b that are packed. */
+static const float *packed_at(const job *j, const block *b)
+{
+    return panel_at((float *)(uintptr_t)j->product->packed, j->product->n, j->kernels, b->start,
+                    b->k, b->column);
+}
+
+/* A block's product, but for its sides. */
+static ft_panel_product product_of(const ft_large_product *o, const block *b)
+{
+    bool ends = b->start + b->k == o->k;
+    return (ft_panel_product){.m = b->rows,
+                              .n = b->columns,
+                              .k = b->k,
+                              .bias = ends && o->bias ? o->bias + b->column : NULL,
+                              .c = o->c + b->row * o->n + b->column,
+                              .ldc = o->n,
+                              .add = o->add || b->start > 0,
+                              .relu = ends && o->relu};
 }
 
 /* The rows of a block, against columns that are packed. */
 static void block_rows(const job *j, const block *b, float *left, const float *right)
 {
-    const ft_large_product *o = j->product;
-    bool ends = b->start + b->k == o->k;
     for (int64_t done = 0; done < b->rows; done += j->cut.block_rows) {
-        int64_t row = b->row + done, rows = smaller(j->cut.block_rows, b->rows - done);
-        pack_rows(j, b, left, row, rows);
-        const ft_panel_product product = {.m = rows,
-                                          .n = b->columns,
-                                          .k = b->k,
-                                          .left = left,
-                                          .right = right,
-                                          .bias = ends && o->bias ? o->bias + b->column : NULL,
-                                          .c = o->c + row * o->n + b->column,
-                                          .ldc = o->n,
-                                          .add = o->add || b->start > 0,
-                                          .relu = ends && o->relu};
+        block part = *b;
+        part.row = b->row + done;
+        part.rows = smaller(j->cut.block_rows, b->rows - done);
+        pack_rows(j, &part, left, part.row, part.rows);
+        ft_panel_product product = product_of(j->product, &part);
+        product.left = left;
+        product.right = right;
         j->kernels->multiply(&product);
     }
+}
+
+/* Few rows, against columns as they lie. */
+static void few_rows(const job *j, const block *b, float *left)
+{
+    pack_rows(j, b, left, b->row, b->rows);
+    ft_panel_product product = product_of(j->product, b);
+    product.left = left;
+    const ft_panel_source columns = columns_of(j->product, b);
+    j->kernels->multiply_few(&product, &columns, j->cut.chunk);
 }
 
 /* What thread i has of c. */
@@ -143,17 +168,20 @@ static void piece(void *arg, int i)
     int64_t column = cut->columns ? from : 0, end = column + (cut->columns ? size : o->n);
     float *left = (float *)o->work + i * cut->floats, *right = left + cut->left_floats;
     block b = {.row = cut->columns ? 0 : from, .rows = cut->columns ? o->m : size};
+    if (cut->few && !o->packed) {
+        b.column = column;
+        b.columns = end - column;
+        b.k = o->k;
+        few_rows(j, &b, left);
+        return;
+    }
     for (b.start = 0; b.start < o->k; b.start += cut->chunk) {
         b.k = smaller(cut->chunk, o->k - b.start);
         for (b.column = column; b.column < end; b.column += cut->block_columns) {
             b.columns = smaller(cut->block_columns, end - b.column);
-            const float *there = right;
-            if (o->packed)
-                there = panel_at((float *)(uintptr_t)o->packed, o->n, j->kernels, b.start, b.k,
-                                 b.column);
-            else
-                pack_columns(j, &b, right, false);
-            block_rows(j, &b, left, there);
+            const ft_panel_source columns = columns_of(o, &b);
+            if (!o->packed) j->kernels->pack_right(right, &columns);
+            block_rows(j, &b, left, o->packed ? packed_at(j, &b) : right);
         }
     }
 }
@@ -179,7 +207,9 @@ static void pack_chunk(void *arg, int i)
     const job *j = arg;
     int64_t n = j->product->n, start = i * j->cut.chunk;
     block b = {.columns = n, .start = start, .k = smaller(j->cut.chunk, j->product->k - start)};
-    pack_columns(j, &b, panel_at(j->packed, n, j->kernels, start, b.k, 0), true);
+    ft_panel_source x = columns_of(j->product, &b);
+    x.far = true;
+    j->kernels->pack_right(panel_at(j->packed, n, j->kernels, start, b.k, 0), &x);
 }
 
 void ft_panels_pack(const ft_large_product *o, float *packed, const ft_simd_panels *kernels,

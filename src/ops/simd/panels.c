@@ -253,10 +253,100 @@ static void multiply(const ft_panel_product *p)
     }
 }
 
+/* -- few rows ---------------------------------------------------------------------------------- */
+
+/* Each number of the right side is used by one tile: it is read as it lies, once, and memory is all
+ * that counts. */
+
+enum { SUMS = 3 << 10 }; /* that stay in the first cache, beside what is read */
+
+/* Columns of the right side, and a chunk of k. */
+typedef struct part {
+    int64_t at, columns, k, end;
+} part;
+
+/* `steps` of k, of which b has the right side's numbers in some columns: sums of those, a row of
+ * them every `ld` numbers. */
+INLINE void add_steps(float *sums, int64_t ld, int64_t rows, const float *a, const vf *b, int steps)
+{
+    for (int64_t i = 0; i < rows; i++, sums += ld) {
+        vf sum = vf_load(sums);
+        for (int s = 0; s < steps; s++) sum = vf_fma(vf_set(a[s * ROWS + i]), b[s], sum);
+        vf_store(sums, sum);
+    }
+}
+
+/* The sums of a part go to c. */
+static void finish(const ft_panel_product *p, const float *sums, int64_t ld, const part *x)
+{
+    const bool add = p->add || x->k > 0, ends = x->end == p->k;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < x->columns; j += FT_LANES) {
+            float *c = p->c + i * p->ldc + x->at + j;
+            vf sum = vf_load(sums + i * ld + j);
+            if (add) sum += load(c, x->columns - j);
+            if (ends && p->bias) sum += load(p->bias + x->at + j, x->columns - j);
+            if (ends && p->relu) sum = vf_max((vf){0}, sum);
+            store(c, sum, x->columns - j, LAST);
+        }
+}
+
+/* A group of rows of the right side, along all columns of the part. */
+INLINE void along_rows(const ft_panel_product *p, const ft_panel_source *right, const part *x,
+                       float *sums, int64_t ld, int64_t k, int steps)
+{
+    for (int64_t j = 0; j < x->columns; j += FT_LANES) {
+        vf b[GROUP];
+        for (int s = 0; s < steps; s++)
+            b[s] = load(right->data + (k + s) * right->ld + x->at + j, x->columns - j);
+        add_steps(sums + j, ld, p->m, p->left + k * ROWS, b, steps);
+    }
+}
+
+static void part_straight(const ft_panel_product *p, const ft_panel_source *right, const part *x,
+                          float *sums, int64_t ld)
+{
+    int64_t k = x->k;
+    for (; k + GROUP <= x->end; k += GROUP) along_rows(p, right, x, sums, ld, k, GROUP);
+    if (k < x->end) along_rows(p, right, x, sums, ld, k, (int)(x->end - k));
+}
+
+/* Squares of the right side, turned; the next part's are asked for. */
+static void part_turned(const ft_panel_product *p, const ft_panel_source *right, const part *x,
+                        float *sums, int64_t ld)
+{
+    for (int64_t k = x->k; k < x->end; k += FT_LANES)
+        for (int64_t j = 0; j < x->columns; j += FT_LANES) {
+            vf square[FT_LANES];
+            int steps = x->end - k < FT_LANES ? (int)(x->end - k) : FT_LANES;
+            const float *corner = right->data + (x->at + j) * right->ld + k;
+            if (x->at + j + COLUMNS + FT_LANES <= p->n)
+                for (int i = 0; i < FT_LANES; i++)
+                    __builtin_prefetch(corner + (COLUMNS + i) * right->ld, 0, 2);
+            load_square(square, corner, right->ld, x->columns - j, steps);
+            add_steps(sums + j, ld, p->m, p->left + k * ROWS, square, steps);
+        }
+}
+
+static void multiply_few(const ft_panel_product *p, const ft_panel_source *right, int64_t chunk)
+{
+    float sums[SUMS];
+    const int64_t most = right->turned ? COLUMNS : SUMS / p->m / FT_LANES * FT_LANES;
+    for (part x = {0}; x.at < p->n; x.at += most)
+        for (x.k = 0; x.k < p->k; x.k = x.end) {
+            x.columns = p->n - x.at < most ? p->n - x.at : most;
+            x.end = p->k - x.k < chunk ? p->k : x.k + chunk;
+            memset(sums, 0, (size_t)(p->m * most) * sizeof *sums);
+            (right->turned ? part_turned : part_straight)(p, right, &x, sums, most);
+            finish(p, sums, most, &x);
+        }
+}
+
 const ft_simd_panels FT_ISA_NAME(ft_simd_panels) = {
     .rows = ROWS,
     .columns = COLUMNS,
     .pack_left = pack_left,
     .pack_right = pack_right,
     .multiply = multiply,
+    .multiply_few = multiply_few,
 };

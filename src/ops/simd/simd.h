@@ -174,6 +174,10 @@ typedef struct ft_simd_panels {
     void (*pack_left)(float *packed, const ft_panel_source *source);
     void (*pack_right)(float *packed, const ft_panel_source *source);
     void (*multiply)(const ft_panel_product *product);
+    /* At most `rows` rows with a right side that is not packed: as multiply for a chunk of k after
+     * the other, to the bit. All of the left side's k are packed; bias and relu follow the last. */
+    void (*multiply_few)(const ft_panel_product *product, const ft_panel_source *right,
+                         int64_t chunk);
 } ft_simd_panels;
 
 typedef struct ft_simd {
