@@ -179,8 +179,10 @@ static void piece(void *arg, int i)
         b.k = smaller(cut->chunk, o->k - b.start);
         for (b.column = column; b.column < end; b.column += cut->block_columns) {
             b.columns = smaller(cut->block_columns, end - b.column);
-            const ft_panel_source columns = columns_of(o, &b);
-            if (!o->packed) j->kernels->pack_right(right, &columns);
+            if (!o->packed) {
+                const ft_panel_source columns = columns_of(o, &b);
+                j->kernels->pack_right(right, &columns);
+            }
             block_rows(j, &b, left, o->packed ? packed_at(j, &b) : right);
         }
     }
