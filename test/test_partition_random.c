@@ -358,8 +358,8 @@ enum { FEW_NODES = 10 };
  * next node is of another device. */
 static int fewest_stages(const random_case *c, const int *device)
 {
-    static int least[1 << FEW_NODES]
-                    [MOST_DEVICES]; /* by nodes that ran, and the last one's device */
+    /* by nodes that ran, and the last one's device */
+    static int least[1 << FEW_NODES][MOST_DEVICES];
     int n_sets = 1 << c->problem.n_nodes, fewest = c->problem.n_nodes;
     for (int set = 0; set < n_sets; set++)
         for (int d = 0; d < MOST_DEVICES; d++) least[set][d] = set ? MOST_NODES : 0;

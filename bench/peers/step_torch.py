@@ -17,6 +17,7 @@ from transformers import (AutoConfig, BertForQuestionAnswering, GPT2LMHeadModel,
 
 from sizes import SIZES
 
+
 def t5(config, batch, source, target):
     ids = torch.randint(2, config.vocab_size, (batch, source))
     labels = torch.randint(2, config.vocab_size, (batch, target))

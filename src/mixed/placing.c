@@ -199,7 +199,7 @@ bool placing_valid(placing *p, double *slowest_ns)
     int64_t *bytes = ft_arena_array(probe.arena, g->problem->n_devices, sizeof *bytes);
     int most = g->options->max_stages; /* more are not looked for */
     int n = space && bytes ? ft_stages_make(&probe, p->device, most, space, space + g->n) : -1;
-    /* stages are made of all of them; of many stages, which are tried in turn, of some often */
+    /* a measure of effort, not of time: what devices can run counts again for each stage */
     int64_t visits = (g->tally->steps - before) / USUAL_VISITS;
     p->steps += visits > whole ? visits : whole;
     bool valid = n >= 0 && ft_stages_allowed(g, space + g->n, n) &&

@@ -19,7 +19,7 @@ typedef struct cutter {
     int *begin;     /* by device, in order: what it can run now begins here */
     int *end;       /* and ends here */
     int64_t *size;  /* by device: what it can run now, in nodes and edges from them */
-    int64_t visits; /* of nodes and edges: each device is asked for each stage */
+    int64_t visits; /* nodes and edges that devices could run, added up over stages */
 } cutter;
 
 static int device_of(const cutter *c, int node)
