@@ -29,6 +29,8 @@ typedef struct level {
     double inside; /* machines of a unit of this level that share its exchange */
     cell *cells;   /* [first state][last state][machines - 1]; first states of the last level: 1 */
     int n_first;
+    int most;        /* replicas of a last stage behind others */
+    double *send_ns; /* [state][replicas - 1]: see transfer */
 } level;
 
 typedef struct dream {
@@ -36,7 +38,8 @@ typedef struct dream {
     states s;
     int n_levels;
     level levels[FT_PARTITION_LEVELS];
-    double memory; /* 0: no limit */
+    double memory;   /* 0: no limit */
+    double *last_ns; /* by replicas less one; see price_last */
 } dream;
 
 static cell *at(const dream *d, const level *l, int i, int j, int m)
@@ -90,32 +93,64 @@ static double transfer(const dream *d, const level *l, int state, int replicas)
     return 1e9 * 2 * d->s.cut_bytes[state] / (l->bytes_per_s * replicas);
 }
 
-/* The best of i ... j on m + 1 machines whose last stage starts after state k. */
-static void split_at(const dream *d, int index, int i, int j, int m, int k, cell *best)
+static double larger(double a, double b)
+{
+    return a > b ? a : b; /* inlined, as fmax is not */
+}
+
+/* What a last stage of states k + 1 ... j takes with its transfers, by replicas less one; false: it
+ * is impossible. */
+static bool price_last(const dream *d, int index, int k, int j)
 {
     const level *l = &d->levels[index];
-    int most = d->g->options->straight ? 1 : m;
-    for (int r = 1; r <= most; r++) {
-        const cell *before = at(d, l, i, k, m - r);
-        if (!(before->ns < best->ns)) continue;
-        double ns = one_stage(d, index, k + 1, j, m + 1, r, 1);
-        ns = fmax(fmax(ns, before->ns), fmax(transfer(d, l, k, r), transfer(d, l, j, r)));
-        if (ns < best->ns) *best = (cell){ns, k, r};
+    double ns = work(d, index, k + 1, j);
+    const double *in = l->send_ns + (int64_t)k * l->machines;
+    const double *out = l->send_ns + (int64_t)j * l->machines;
+    if (ns == HUGE_VAL) return false;
+    for (int r = 0; r < l->most; r++)
+        d->last_ns[r] = larger(replicate(d, l, ns, k + 1, j, r + 1, 1), larger(in[r], out[r]));
+    return true;
+}
+
+/* The best of `before`, states up to k, and a last stage as price_last has it, on m + 1 machines.
+ */
+static void split_at(const dream *d, const level *l, const cell *before, int k, int j, int m,
+                     cell *best)
+{
+    for (int r = 1; r <= l->most && r <= m; r++) {
+        double ns = larger(before[m - r].ns, d->last_ns[r - 1]);
+        if (ns < best->ns && keeps_memory(d, l, k + 1, j, m + 1, r)) *best = (cell){ns, k, r};
     }
 }
 
 static void fill_column(const dream *d, int index, int i, int j)
 {
     const level *l = &d->levels[index];
+    cell *best = at(d, l, i, j, 0); /* by machines */
     for (int m = 0; m < l->machines; m++) {
-        cell best = {HUGE_VAL, -1, m + 1};
+        best[m] = (cell){HUGE_VAL, -1, m + 1};
         if (m == 0 || !d->g->options->straight)
-            best.ns = one_stage(d, index, i, j, m + 1, m + 1, l->inside);
-        for (int k = i; m && k < j; k++)
-            if (states_before(&d->s, k, j) && (i == 0 || !states_before(&d->s, k, i - 1)))
-                split_at(d, index, i, j, m, k, &best);
-        *at(d, l, i, j, m) = best;
+            best[m].ns = one_stage(d, index, i, j, m + 1, m + 1, l->inside);
     }
+    for (int k = i; l->most && k < j; k++) {
+        if (!states_before(&d->s, k, j) || (i && states_before(&d->s, k, i - 1))) continue;
+        if (!price_last(d, index, k, j)) continue;
+        for (int m = 1; m < l->machines; m++) split_at(d, l, at(d, l, i, k, 0), k, j, m, &best[m]);
+    }
+}
+
+/* Cells and what they are made of. */
+static bool make_level(const dream *d, level *l)
+{
+    int64_t n = d->s.n;
+    l->most = d->g->options->straight && l->machines > 1 ? 1 : l->machines - 1;
+    l->cells = ft_alloc(l->n_first * n * l->machines * (int64_t)sizeof(cell));
+    l->send_ns = ft_alloc(n * l->machines * (int64_t)sizeof(double));
+    if (!l->cells || !l->send_ns) return false;
+    for (int state = 0; state < n; state++)
+        for (int r = 0; r < l->machines; r++)
+            l->send_ns[(int64_t)state * l->machines + r] = transfer(d, l, state, r + 1);
+    return true;
 }
 
 static ft_status solve_levels(dream *d, ft_error *err)
@@ -123,8 +158,7 @@ static ft_status solve_levels(dream *d, ft_error *err)
     for (int index = 0; index < d->n_levels; index++) {
         level *l = &d->levels[index];
         l->n_first = index == d->n_levels - 1 ? 1 : d->s.n;
-        l->cells = ft_alloc((int64_t)l->n_first * d->s.n * l->machines * (int64_t)sizeof(cell));
-        if (!l->cells) return ft_ground_no_memory(d->g, err);
+        if (!make_level(d, l)) return ft_ground_no_memory(d->g, err);
         for (int i = 0; i < l->n_first; i++) {
             if (ft_ground_stopped(d->g)) return ft_ground_cancelled(err);
             for (int j = 0; j < d->s.n; j++) {
@@ -250,6 +284,8 @@ ft_status ft_solve_pipedream(ft_ground *g, ft_partition_result *result, ft_error
     dream d = {.g = g};
     FT_TRY(set_levels(&d, err));
     FT_TRY(states_make(g, &d.s, err));
+    d.last_ns = ft_arena_array(g->arena, g->problem->n_devices, sizeof *d.last_ns);
+    if (!d.last_ns) return ft_ground_no_memory(g, err);
     ft_status status = solve_levels(&d, err);
     if (status == FT_OK) {
         const level *last = &d.levels[d.n_levels - 1];
@@ -271,7 +307,10 @@ ft_status ft_solve_pipedream(ft_ground *g, ft_partition_result *result, ft_error
             result->proved = true;
         }
     }
-    for (int i = 0; i < d.n_levels; i++) ft_free(d.levels[i].cells);
+    for (int i = 0; i < d.n_levels; i++) {
+        ft_free(d.levels[i].cells);
+        ft_free(d.levels[i].send_ns);
+    }
     return status;
 }
 
