@@ -235,8 +235,8 @@ static void test_rng_favours_no_value(void)
 /* Wherever a sequence is entered, it goes on as if what comes before had been drawn. */
 static void test_rng_skips(void)
 {
-    for (int drawn = 0; drawn < 6; drawn++)
-        for (uint64_t words = 0; words < 14; words++) {
+    for (int drawn = 0; drawn < 20; drawn++)
+        for (uint64_t words = 0; words < 40; words++) {
             ft_rng step, leap;
             ft_rng_init(&step, 5, 7);
             for (int i = 0; i < drawn; i++) ft_rng_u32(&step);
@@ -262,7 +262,7 @@ static void test_rng_carries(void)
     rng.counter[0] = UINT32_MAX;
     for (int i = 0; i < 4; i++) ft_rng_u32(&rng); /* the last block */
     int same = 0;
-    for (int i = 0; i < 4; i++) same += ft_rng_u32(&rng) == ft_rng_u32(&fresh);
+    for (int i = 0; i < 64; i++) same += ft_rng_u32(&rng) == ft_rng_u32(&fresh);
     CHECK(rng.counter[1] == 1 && same == 0);
 }
 

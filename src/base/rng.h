@@ -19,12 +19,14 @@ typedef struct ft_rng_key {
 /* Ten rounds of Philox4x32 of `counter` under `key`, into out. */
 void ft_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
 
+enum { FT_RNG_BLOCKS = 4 }; /* drawn at a time: as fast as eight, a quarter of the time of one */
+
 /* A sequential generator over one key, for shuffles, initial weights and tests. */
 typedef struct ft_rng {
     uint32_t key[2];
-    uint32_t counter[4];
-    uint32_t block[4];
-    int used; /* numbers of `block` already given out; 4 when none is left */
+    uint32_t counter[4]; /* of the first block that is not drawn */
+    uint32_t words[4 * FT_RNG_BLOCKS];
+    int used; /* of `words`; all of them when none is left */
 } ft_rng;
 
 /* Starts the sequence of (seed, stream). */
