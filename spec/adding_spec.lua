@@ -113,7 +113,7 @@ static inline vf vf_softplus_grad(vf dy, vf x) { return dy / (1.0f + vf_exp(-x))
       compile_for_cards(copy, "elements", "rows")
       build(copy, "ftpipe test_ops test_cuda_rows")
       local walked, err, code = process.shell(("cd %s && build/release/test_ops && "
-         .. "build/release/test_cuda_rows"):format(copy))
+         .. "build/release/test_cuda_rows argmin softplus softplus_grad"):format(copy))
       assert.equal(0, code, walked .. err)
       local out = evaluate(copy, [[
          local ft = require("ftpipe")
