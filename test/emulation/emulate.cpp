@@ -45,7 +45,7 @@ enum { SAVED_WORDS = 6 };
 
 /* To ThreadSanitizer all fibers of a host thread are that thread: what they have called is counted
  * on one shadow of a stack, which is even again when a block ends. Functions that do not return in
- * turn are not counted. To tell it of each fiber would cost a clock of all of them at each switch. */
+ * turn are not counted. To tell it of each fiber would join the clocks of all at each switch. */
 #define UNCOUNTED __attribute__((no_sanitize("thread")))
 
 struct fiber {
