@@ -43,14 +43,18 @@ end
 local function decoder_of(model, batch, source, new)
    local rules = choice.plain(model.config)
    rules.ends = {}
-   local size = { batch = batch, source = source, target = new, threads = 1, rules = rules }
    local params = random_weights(model, { batch = 1, source = source, target = 1, grads = false })
+   local packs = decode.packs(params)
+   local size = {
+      batch = batch, source = source, target = new, threads = 1, rules = rules, packs = packs,
+   }
    local rows = rows_of(batch, source, model.config.vocab_size)
    if model.family.kind == "language_model" then
       local most = {}
       for b = 1, batch do most[b] = new end
       return function()
-         return decode.continue(model, params, rows, { most = most, threads = 1, rules = rules })
+         return decode.continue(model, params, rows,
+            { most = most, threads = 1, rules = rules, packs = packs })
       end
    end
    local decoder = decode.greedy(model, params, size)

@@ -11,6 +11,8 @@
 
 static const char PROGRAM[] = "ftpipe.program";
 
+enum { HELD_GRAPH = 1, HELD_PACKS, HELD = HELD_PACKS }; /* in its environment, so that they stay */
+
 typedef struct whole {
     ft_arena *arena;
     const ft_graph *graph; /* anchored by the box */
@@ -23,7 +25,10 @@ typedef struct whole {
     ft_tensor **outputs; /* by graph output */
     void **inputs, **params, **grads, **bound;
     float **sums; /* by term: accumulators */
-    bool finite;  /* all that it makes has to be */
+    ft_pack *packs;
+    const void **packed, **packed_from; /* by pack: the copy, and the weight that it is of */
+    int n_packs;
+    bool finite; /* all that it makes has to be */
 } whole;
 
 static void whole_free(whole *w)
@@ -77,6 +82,18 @@ static ft_status allocate(whole *w, ft_error *err)
     return FT_OK;
 }
 
+/* The packed copies that products could read; they are made when weights are there. */
+static ft_status list_packs(whole *w, ft_error *err)
+{
+    w->packs = ft_arena_array(w->arena, w->n_nodes + 1, sizeof *w->packs);
+    w->packed = ft_arena_array(w->arena, w->n_nodes + 1, sizeof *w->packed);
+    w->packed_from = ft_arena_array(w->arena, w->n_nodes + 1, sizeof *w->packed_from);
+    if (!w->packs || !w->packed || !w->packed_from)
+        return ft_fail(err, FT_NOMEM, "program: no memory");
+    w->n_packs = ft_program_packs(w->graph, w->nodes, w->n_nodes, &ft_cpu_kernels, w->packs);
+    return FT_OK;
+}
+
 /* Outputs made by nodes are written straight into their tensors. */
 static ft_status compile(whole *w, ft_error *err)
 {
@@ -100,6 +117,8 @@ static ft_status compile(whole *w, ft_error *err)
                             .places = places,
                             .terms = w->terms,
                             .n_terms = w->n_terms,
+                            .packs = w->packs,
+                            .n_packs = w->n_packs,
                             .team_size = ft_team_size(w->team)};
     FT_TRY(ft_program_new(&w->program, &q, err));
     w->work_bytes = ft_program_work_bytes(w->program);
@@ -111,11 +130,12 @@ static ft_status compile(whole *w, ft_error *err)
  * @function program.new
  * @tparam graph graph
  * @tparam[opt] table options grads (true: gradients as well), threads, finite (true: a run raises
- * `diverged` at the first number that is not)
+ * `diverged` at the first number that is not), packs (of program.packs: products read packed copies
+ * of the parameters)
  * @treturn program */
 static int program_new(lua_State *L)
 {
-    static const char *const names[] = {"grads", "threads", "finite", NULL};
+    static const char *const names[] = {"grads", "threads", "finite", "packs", NULL};
     ft_error err = {FT_OK, ""};
     const ft_graph *g = script_check_graph(L, 1);
     if (lua_isnoneornil(L, 2)) {
@@ -126,10 +146,13 @@ static int program_new(lua_State *L)
     bool grads = script_opt_bool(L, 2, "grads", false);
     int threads = (int)script_opt_int(L, 2, "threads", 1, 1, 1024);
     bool finite = script_opt_bool(L, 2, "finite", false);
-    void **box = script_box_new(L, PROGRAM);
-    lua_createtable(L, 1, 0); /* holds on to the graph */
+    lua_createtable(L, HELD, 0);
     lua_pushvalue(L, 1);
-    lua_rawseti(L, -2, 1);
+    lua_rawseti(L, -2, HELD_GRAPH);
+    bool packed = packs_option(L, 2);
+    lua_rawseti(L, -2, HELD_PACKS);
+    void **box = script_box_new(L, PROGRAM);
+    lua_pushvalue(L, -2);
     lua_setfenv(L, -2);
     ft_arena *arena = ft_arena_new();
     whole *w = arena ? ft_arena_alloc(arena, sizeof *w) : NULL;
@@ -148,6 +171,7 @@ static int program_new(lua_State *L)
     ft_ops_thread_init();
     ft_status status = ft_team_new(&w->team, threads, &err);
     if (status == FT_OK) status = allocate(w, &err);
+    if (status == FT_OK && packed) status = list_packs(w, &err);
     if (status == FT_OK) status = compile(w, &err);
     if (status != FT_OK) return script_raise(L, &err);
     script_gc_step(L, w->work_bytes);
@@ -177,6 +201,24 @@ static void bind_list(lua_State *L, int t, const ft_graph *g, int n,
         addresses[i] = view->data;
         lua_pop(L, 1);
     }
+}
+
+/* Finds packed copies of the parameters in the list at index t. */
+static ft_status find_packs(lua_State *L, int t, whole *w, ft_error *err)
+{
+    ft_status status = FT_OK;
+    for (int i = 0; i < w->n_packs && status == FT_OK; i++) {
+        const ft_pack *pack = &w->packs[i];
+        const void *weight = w->params[pack->param];
+        if (w->packed_from[i] == weight) continue;
+        lua_getfenv(L, 1);
+        lua_rawgeti(L, -1, HELD_PACKS);
+        lua_rawgeti(L, t, pack->param + 1);
+        status = packs_get(L, w->graph, pack, weight, w->team, &w->packed[i], err);
+        lua_pop(L, 3);
+        w->packed_from[i] = status == FT_OK ? weight : NULL;
+    }
+    return status;
 }
 
 static void push_outputs(lua_State *L, const whole *w)
@@ -220,16 +262,19 @@ static int program_run(lua_State *L)
         key.seed = (uint64_t)script_opt_int(L, 4, "seed", 0, 0, (int64_t)1 << 53);
         key.step = (uint32_t)script_opt_int(L, 4, "step", 0, 0, UINT32_MAX);
     }
+    ft_status status = find_packs(L, 2, w, &err);
+    if (status != FT_OK) return script_raise(L, &err);
     ft_watch watch = {.every = true};
     ft_bases bases = {.work = w->work,
                       .inputs = w->inputs,
                       .params = w->params,
                       .grads = w->grads,
                       .bound = w->bound,
+                      .packed = w->packed,
                       .key = key,
                       .team = w->team,
                       .watch = w->finite ? &watch : NULL};
-    ft_status status = ft_program_run(w->program, &bases, &err);
+    status = ft_program_run(w->program, &bases, &err);
     if (status == FT_OK) status = check_watch(&watch, &err);
     if (status != FT_OK) return script_raise(L, &err);
     push_outputs(L, w);
@@ -259,9 +304,11 @@ int script_bind_program(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"run", program_run}, {"grad", program_grad}, {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", program_gc}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"new", program_new}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"new", program_new}, {"packs", program_packs}, {NULL, NULL}};
     script_class(L, PROGRAM, methods, meta);
     lua_pop(L, 1);
+    script_packs_class(L);
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

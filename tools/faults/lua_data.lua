@@ -110,4 +110,8 @@ return {
    { "lua/ftpipe/task/multirc.lua", "tostring(question.idx or q)",
       "tostring(question.idx)", "spec/task_superglue",
       "questions without numbers are one" },
+   { "lua/ftpipe/data/decode.lua", "2 * bytes <= core", "bytes <= core", "spec/packs",
+      "weights and their packed copies take all memory" },
+   { "lua/ftpipe/data/predict/batches.lua", "if length ~= known then", "if not known then",
+      "spec/predict_batches spec/predict", "what is made for a length is used for the next" },
 }

@@ -140,7 +140,7 @@ return {
       "total, labels = total + result.loss, labels + batch.counts[counted]",
       "total, labels = total + result.loss, labels + 1", "spec/evaluate spec/evaluation",
       "the mean loss is over batches" },
-   { "lua/ftpipe/data/decode.lua", "{ threads = threads, finite = true }", "{ threads = threads }",
+   { "lua/ftpipe/data/decode.lua", "finite = true, packs = packs", "packs = packs",
       "spec/predict", "answers are made of numbers that are not finite" },
    { "lua/ftpipe/model/adapters.lua", "lora.scale or lora.alpha / lora.rank",
       "lora.scale or lora.alpha", "spec/adapters", "adapters count without their rank" },

@@ -38,4 +38,10 @@ return {
    { "src/bind_values/card.c",
       "if (c->used[i]) FT_TRY(driver->await(c->left[i], err));\n        memcpy", "memcpy",
       "check/cuda", "pinned memory is written while it is copied from" },
+   { "src/bind_graphs/packs.c", "c->weight == weight && ", "", "spec/packs",
+      "a packed copy is taken for another weight's" },
+   { "src/bind_graphs/packs.c", "lua_rawseti(L, -2, p->n);", "lua_pop(L, 1);", "spec/packs",
+      "a weight is collected before its packed copy" },
+   { "src/bind_graphs/program.c", "if (w->packed_from[i] == weight) continue;",
+      "if (w->packed_from[i]) continue;", "spec/packs", "packed copies of the first weights stay" },
 }

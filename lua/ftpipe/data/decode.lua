@@ -18,20 +18,35 @@ local function bind(graph, params)
    return list
 end
 
-local function prepare(graph, params, threads)
+local function prepare(graph, params, threads, packs)
    return {
       graph = graph,
       inputs = graph:inputs(),
-      program = core.program.new(graph, { threads = threads, finite = true }),
+      program = core.program.new(graph, { threads = threads, finite = true, packs = packs }),
       params = bind(graph, params),
    }
+end
+
+--- Room for packed copies of weights, which decoders share: a token reads all weights, and takes
+-- less time where they are packed already. nil where weights and copies would not fit in half of
+-- the memory.
+-- @tparam table params tensors by name
+-- @treturn ?packs
+function M.packs(params)
+   local bytes = 0
+   for _, tensor in pairs(params) do
+      local count = 4
+      for _, dim in ipairs(tensor:shape()) do count = count * dim end
+      bytes = bytes + count
+   end
+   return 2 * bytes <= core.sys.memory() / 2 and core.program.packs() or nil
 end
 
 --- A decoder for batches of one shape.
 -- @tparam table model with `family` and `config` (see ftpipe.model)
 -- @tparam table params tensors by name
 -- @tparam table size batch, source (length), target (most new tokens), threads; rules of answers
---   (data/choice.lua), those of greedy decoding if absent
+--   (data/choice.lua), those of greedy decoding if absent; packs of M.packs, or none
 function M.greedy(model, params, size)
    local rules = size.rules or choice.plain(model.config)
    local step = copy(size, { logits = choice.scored(rules) })
@@ -39,7 +54,7 @@ function M.greedy(model, params, size)
       rules = rules,
       size = size,
       encode = prepare(model.family.encoding(model.config, size), params, size.threads),
-      next = prepare(model.family.decoding(model.config, step), params, size.threads),
+      next = prepare(model.family.decoding(model.config, step), params, size.threads, size.packs),
    }
 end
 
@@ -151,7 +166,7 @@ end
 -- @tparam table params tensors by name
 -- @tparam table prompts lists of ids, none empty
 -- @tparam table o most (new tokens, by prompt), threads; rules of answers (data/choice.lua), those
---   of greedy decoding if absent
+--   of greedy decoding if absent; packs of M.packs, or none
 -- @treturn table a list of new ids per prompt: up to and with the end token
 -- @raise invalid argument: an empty prompt; more tokens than the model has positions
 function M.continue(model, params, prompts, o)
@@ -163,9 +178,9 @@ function M.continue(model, params, prompts, o)
    end
    local size = named.like(o,
       { batch = #prompts, length = shortest, target = target, logits = choice.scored(rules) })
-   local function part_of(length)
+   local function part_of(length, packs)
       size.length = length
-      return prepare(model.family.decoding(config, size), params, o.threads)
+      return prepare(model.family.decoding(config, size), params, o.threads, packs)
    end
    local function token(b, t) return rows[b][t + 1] or config.pad_token_id end
    local function is_whole(b)
@@ -183,7 +198,7 @@ function M.continue(model, params, prompts, o)
          going = going or not is_whole(b)
       end
       if not going then break end
-      single = single or part_of(1)
+      single = single or part_of(1, o.packs)
       out = feed(single, caches, fed, token)
       fed = fed + 1
    end

@@ -205,7 +205,7 @@ function M.answer(job)
    local ids, order = by_length(tokenizer, prompts)
    check_room(job, ids[order[1]], order[1])
    local params = weights.load(model, { batch = 1, source = SHORT })
-   local take = batches.in_order(job.emit)
+   local take, packs = batches.in_order(job.emit), decode.packs(params)
    for first = 1, #order, job.flags.batch do
       local together, most = {}, {}
       for k = first, math.min(first + job.flags.batch - 1, #order) do
@@ -215,7 +215,7 @@ function M.answer(job)
             or MOST_TOKENS
       end
       local rows = decode.continue(model, params, together, named.like(job.flags,
-         { most = most, threads = job.threads, rules = rules }))
+         { most = most, threads = job.threads, rules = rules, packs = packs }))
       for k, row in ipairs(rows) do
          local number = order[first + k - 1]
          take(number, { index = number, answer = tokenizer:decode(row) })

@@ -200,9 +200,9 @@ local function windows_of(job, questions)
 end
 
 --- Programs by length of their inputs.
-local function programs_of(job, size)
+local function program_of(job, size)
    local model, by_name = job.model, weights.load(job.model, size)
-   return batches.lazily(function(length)
+   return batches.by_length(function(length)
       local graph = evaluate.graph(model, { batch = size.batch, source = length })
       local params = {}
       for i, param in ipairs(graph:params()) do params[i] = by_name[param.name] end
@@ -223,9 +223,9 @@ function M.answer(job)
    local size = named.like(job.flags, {
       batch = math.min(job.flags.batch, dataset:size()), source = dataset:longest("source"),
    })
-   local programs, said = programs_of(job, size), 0
+   local run_of, said = program_of(job, size), 0
    batches.each(model, dataset, size.batch, function(batch, length)
-      local outputs = programs[length](batch)
+      local outputs = run_of(length)(batch)
       for row, number in ipairs(batch.index) do
          if number > 0 then scorer:add(number, M.predict(batch, outputs, row)) end
       end

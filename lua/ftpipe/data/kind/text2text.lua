@@ -435,13 +435,14 @@ function M.answer(job)
    local model, size = job.model, math.min(job.flags.batch, dataset:size())
    local params = weights.load(model,
       { batch = size, source = dataset:longest("source"), target = target })
-   local decoders = batches.lazily(function(length)
-      return decode.greedy(model, params,
-         { batch = size, source = length, target = target, threads = job.threads, rules = rules })
+   local packs = decode.packs(params)
+   local decoder_of = batches.by_length(function(length)
+      return decode.greedy(model, params, { batch = size, source = length, target = target,
+         threads = job.threads, rules = rules, packs = packs })
    end)
    local take = batches.in_order(job.emit)
    batches.each(model, dataset, size, function(batch, length)
-      local rows = decode.run(decoders[length], batch.input_ids, batch.mask)
+      local rows = decode.run(decoder_of(length), batch.input_ids, batch.mask)
       for row, number in ipairs(batch.index) do
          if number > 0 then
             take(number, { index = number, answer = model:tokenizer():decode(rows[row]) })

@@ -21,14 +21,17 @@ function M.each(model, dataset, size, visit)
    for batch in function() return batches:next() end do visit(batch, lengths[batch.bucket]) end
 end
 
---- What `make` gives for a key, made when it is first asked for.
-function M.lazily(make)
-   return setmetatable({}, {
-      __index = function(made, key)
-         made[key] = make(key)
-         return made[key]
-      end,
-   })
+--- What `make` gives for a length, kept until another length is asked for.
+function M.by_length(make)
+   local made, known
+   return function(length)
+      if length ~= known then
+         made = nil
+         collectgarbage() -- what was made for the length before has memory that Lua does not count
+         made, known = make(length), length
+      end
+      return made
+   end
 end
 
 --- A function (number, row) that emits rows by number, from 1, each as soon as all before it are
