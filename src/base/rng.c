@@ -10,7 +10,7 @@
 #define W1 0xBB67AE85u
 
 /* Ten rounds of n blocks side by side, word by word of each: a round waits for the one before it,
- * blocks do not wait for each other. Inlined with n constant, so that all stays in registers. */
+ * blocks do not wait for each other. Inlined, so that n is a constant. */
 static inline __attribute__((always_inline)) void
 rounds(const uint32_t key[2], uint32_t c0[], uint32_t c1[], uint32_t c2[], uint32_t c3[], int n)
 {
