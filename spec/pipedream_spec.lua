@@ -2,31 +2,27 @@
 
 local cases = require("spec.support.cases")
 local ft = require("ftpipe")
+local random = require("ftpipe.base.random")
 
 --- A chain of 2 to 5 nodes on 2 to 6 devices alike, in one level or two; half with little memory.
 local function draw(seed)
-   local state = seed
-   local function random(n) -- 1 to n; see Park and Miller
-      state = state * 16807 % 2147483647
-      return state % n + 1
-   end
-   for _ = 1, 5 do random(2) end -- small seeds begin alike
+   local numbers = random.new(seed)
+   local function to(n) return numbers:integer(n) end
    local problem = {
       node_ns = {}, fixed_bytes = {}, edge_from = {}, edge_to = {}, edge_bytes = {}, devices = {},
    }
-   for i = 1, 1 + random(4) do
-      problem.node_ns[i], problem.fixed_bytes[i] = 10 * random(20), random(9) - 1
+   for i = 1, 1 + to(4) do
+      problem.node_ns[i], problem.fixed_bytes[i] = 10 * to(20), to(9) - 1
       if i > 1 then
          local e = i - 1
-         problem.edge_from[e], problem.edge_to[e], problem.edge_bytes[e] = e, i, random(200)
+         problem.edge_from[e], problem.edge_to[e], problem.edge_bytes[e] = e, i, to(200)
       end
    end
-   local levels = ({ { 1 + random(5) }, { 2, 2 }, { 3, 2 }, { 2, 3 }, { 1 + random(4) } })
-      [random(5)]
+   local levels = ({ { 1 + to(5) }, { 2, 2 }, { 3, 2 }, { 2, 3 }, { 1 + to(4) } })[to(5)]
    if #levels == 2 then
-      problem.level_devices, problem.level_bytes_per_s = levels, { 1e9, 1e9 / random(4) }
+      problem.level_devices, problem.level_bytes_per_s = levels, { 1e9, 1e9 / to(4) }
    end
-   local memory = random(2) == 1 and random(30) or 0
+   local memory = to(2) == 1 and to(10) or 0
    for d = 1, levels[1] * (levels[2] or 1) do
       problem.devices[d] = { bytes_per_s = 1e9, memory_bytes = memory }
    end
@@ -79,7 +75,7 @@ describe("the partition pipedream", function()
    for _, straight in ipairs { false, true } do
       it("is the cheapest of all splits" .. (straight and " without replicas" or ""), function()
          local found, none = 0, 0
-         for seed = 1, cases.count(300) do
+         for seed = 1, cases.count(1000) do
             local problem = draw(seed)
             if not straight or not problem.level_devices then
                local best = cheapest(problem, straight and 1 or #problem.devices)

@@ -78,13 +78,13 @@ static double replicate(const dream *d, const level *l, double ns, int i, int j,
     return (ns + 1e9 * exchange) / r;
 }
 
-/* States i ... j as one stage of r replicas. */
-static double one_stage(const dream *d, int index, int i, int j, int used, int r, double inside)
+/* States i ... j as one stage of r replicas, on as many machines of the level. */
+static double one_stage(const dream *d, int index, int i, int j, int r)
 {
     const level *l = &d->levels[index];
     double ns = work(d, index, i, j);
-    if (ns == HUGE_VAL || !keeps_memory(d, l, i, j, used, r)) return HUGE_VAL;
-    return replicate(d, l, ns, i, j, r, inside);
+    if (ns == HUGE_VAL || !keeps_memory(d, l, i, j, r, r)) return HUGE_VAL;
+    return replicate(d, l, ns, i, j, r, l->inside);
 }
 
 static double transfer(const dream *d, const level *l, int state, int replicas)
@@ -112,8 +112,7 @@ static bool price_last(const dream *d, int index, int k, int j)
     return true;
 }
 
-/* The best of `before`, states up to k, and a last stage as price_last has it, on m + 1 machines.
- */
+/* The best of `before`, up to state k, and a last stage as price_last has it, on m + 1 machines. */
 static void split_at(const dream *d, const level *l, const cell *before, int k, int j, int m,
                      cell *best)
 {
@@ -129,8 +128,7 @@ static void fill_column(const dream *d, int index, int i, int j)
     cell *best = at(d, l, i, j, 0); /* by machines */
     for (int m = 0; m < l->machines; m++) {
         best[m] = (cell){HUGE_VAL, -1, m + 1};
-        if (m == 0 || !d->g->options->straight)
-            best[m].ns = one_stage(d, index, i, j, m + 1, m + 1, l->inside);
+        if (m == 0 || !d->g->options->straight) best[m].ns = one_stage(d, index, i, j, m + 1);
     }
     for (int k = i; l->most && k < j; k++) {
         if (!states_before(&d->s, k, j) || (i && states_before(&d->s, k, i - 1))) continue;

@@ -34,11 +34,7 @@ end
 -- @treturn ?packs
 function M.packs(params)
    local bytes = 0
-   for _, tensor in pairs(params) do
-      local count = 4
-      for _, dim in ipairs(tensor:shape()) do count = count * dim end
-      bytes = bytes + count
-   end
+   for _, tensor in pairs(params) do bytes = bytes + 4 * tensor:count() end
    return 2 * bytes <= core.sys.memory() / 2 and core.program.packs() or nil
 end
 
