@@ -4,7 +4,8 @@
 --
 -- Random weights on both sides, f32, one thread, a key/value cache; no token ends an answer. The
 -- peer runs when FTPIPE_PEER_PYTHON names a Python with torch and transformers. Both run in turn;
--- the figure is the ratio of medians of CPU time, without the first round, in which weights are packed.
+-- the figure is the ratio of medians of CPU time, without the first round, in which weights are
+-- packed.
 
 package.path = "bench/?.lua;" .. package.path
 local choice = require("ftpipe.data.choice")
