@@ -51,7 +51,7 @@ static void with_weight(int64_t m, const float *x, const float *w, float *y)
     int64_t bytes = ft_onednn_packed_bytes(&p);
     char *packed = aligned_alloc(64, (size_t)bytes);
     void *work = aligned_alloc(64, (size_t)(ft_onednn_work_bytes(&p, 1) + 63) / 64 * 64 + 64);
-    CHECK_STATUS(ft_onednn_pack(&p, w, packed, NULL), FT_OK);
+    CHECK_STATUS(ft_onednn_pack(&p, w, packed, NULL, NULL), FT_OK);
     const ft_product_data d = {.x = x, .packed = packed, .y = y, .work = work};
     CHECK_STATUS(ft_onednn_product(&p, &d, NULL, NULL), FT_OK);
     free(packed);

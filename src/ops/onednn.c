@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/memo.h"
 #include "base/thread.h"
+#include "ops/blocks.h"
 #include "ops/ops.h"
 
 enum {
@@ -561,7 +562,18 @@ static dnnl_status_t reorder(const dnnl_memory_desc_t *from, const float *weight
     return rc;
 }
 
-ft_status ft_onednn_pack(const ft_product *p, const float *weight, void *packed, ft_error *err)
+/* Whether we pack it ourselves (ops/blocks.h). */
+static bool is_in_blocks(const dnnl_memory_desc_t *layout)
+{
+    dnnl_memory_desc_t blocks;
+    const dnnl_format_tag_t tag = layout->data_type == dnnl_bf16 ? dnnl_BA16a64b2a : dnnl_BA16a64b;
+    return dnnl_memory_desc_init_by_tag(&blocks, 2, layout->dims, layout->data_type, tag) ==
+               dnnl_success &&
+           dnnl_memory_desc_equal(layout, &blocks);
+}
+
+ft_status ft_onednn_pack(const ft_product *p, const float *weight, void *packed, ft_team *team,
+                         ft_error *err)
 {
     if (!p->n || !p->k) return FT_OK;
     ft_signals signals;
@@ -569,7 +581,10 @@ ft_status ft_onednn_pack(const ft_product *p, const float *weight, void *packed,
     packed_weight *target = packed;
     dnnl_memory_desc_t from = plain_layout(p, dnnl_f32);
     dnnl_status_t rc = packed_layout(&target->layout, p);
-    if (rc == dnnl_success) rc = reorder(&from, weight, &target->layout, target->data);
+    bool in_blocks = rc == dnnl_success && is_in_blocks(&target->layout);
+    if (rc == dnnl_success && !in_blocks)
+        rc = reorder(&from, weight, &target->layout, target->data);
     leave(&signals);
+    if (in_blocks) ft_blocks_pack(p, weight, target->data, team);
     return rc == dnnl_success ? FT_OK : dnnl_failed(err, rc, "packing a weight");
 }

@@ -49,6 +49,6 @@ int64_t ft_onednn_work_bytes(const ft_product *product, int team_size);
  * not on m. They are made from f32. Packed memory is 64-byte aligned. */
 int64_t ft_onednn_packed_bytes(const ft_product *product);
 ft_status ft_onednn_pack(const ft_product *product, const float *weight, void *packed,
-                         ft_error *err);
+                         ft_team *team, ft_error *err);
 
 #endif

@@ -75,7 +75,7 @@ ft_status ft_product_pack(const ft_product *p, const float *weight, void *packed
                           ft_error *err)
 {
     const ft_simd_panels *own = own_kernels(p);
-    if (!own) return ft_onednn_pack(p, weight, packed, err);
+    if (!own) return ft_onednn_pack(p, weight, packed, team, err);
     const ft_large_product product = {
         .n = p->n, .k = p->k, .b = weight, .b_transposed = p->transposed};
     ft_panels_pack(&product, packed, own, team);

@@ -9,4 +9,5 @@ const ft_simd FT_ISA_NAME(ft_simd) = {
     .attention = &FT_ISA_NAME(ft_simd_attention),
     .product = &FT_ISA_NAME(ft_simd_product),
     .panels = &FT_ISA_NAME(ft_simd_panels),
+    .blocks = &FT_ISA_NAME(ft_simd_blocks),
 };

@@ -299,13 +299,9 @@ static bool all_finite(const float *x, int64_t n)
 typedef uint16_t vh __attribute__((vector_size(FT_LANES * 2)));
 typedef uint16_t vh_memory __attribute__((vector_size(FT_LANES * 2), aligned(2), may_alias));
 
-/* Adds half of the last kept bit, one less when that bit is even. A NaN is made quiet instead: its
- * payload may be in the bits that go. */
 static inline vh bf16_of(vf x)
 {
-    vu bits = (vu)x, quiet = bits | 0x400000u;
-    vu rounded = bits + 0x7fffu + (bits >> 16 & 1u);
-    return __builtin_convertvector((vu)vf_select(x != x, (vf)quiet, (vf)rounded) >> 16, vh);
+    return __builtin_convertvector(vf_bf16(x), vh);
 }
 
 static void to_bf16(uint16_t *y, const float *x, int64_t n)

@@ -180,6 +180,16 @@ typedef struct ft_simd_panels {
                          int64_t chunk);
 } ft_simd_panels;
 
+enum { FT_BLOCK_COLUMNS = 64 };
+
+/* One block of a weight in oneDNN's layout (ops/blocks.h): at most FT_BLOCK_COLUMNS columns of the
+ * source, each for its k, then zeros up to `padded`, a multiple of FT_SIMD_ROUND; columns that are
+ * not there are zeros too. It is 64-byte aligned, and goes past the caches. */
+typedef struct ft_simd_blocks {
+    void (*f32)(void *block, const ft_panel_source *source, int64_t padded);
+    void (*bf16)(void *block, const ft_panel_source *source, int64_t padded);
+} ft_simd_blocks;
+
 typedef struct ft_simd {
     const ft_simd_math *math;
     const ft_simd_norm *norm;
@@ -188,6 +198,7 @@ typedef struct ft_simd {
     const ft_simd_attention *attention;
     const ft_simd_product *product;
     const ft_simd_panels *panels;
+    const ft_simd_blocks *blocks;
 } ft_simd;
 
 /* The tables for the best instruction set of this CPU. */
@@ -208,6 +219,7 @@ extern const ft_simd_random FT_ISA_NAME(ft_simd_random);
 extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
 extern const ft_simd_product FT_ISA_NAME(ft_simd_product);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_panels);
+extern const ft_simd_blocks FT_ISA_NAME(ft_simd_blocks);
 extern const ft_simd FT_ISA_NAME(ft_simd);
 #endif
 
