@@ -14,6 +14,10 @@ enum {
     STREAMS = 4 /* places that a sum reads at once */
 };
 
+/* Asks for what is read next, into the second cache: several rows at once are too short for a core
+ * to see in time where they go on. */
+#define SOON(p) __builtin_prefetch(p, 0, 2)
+
 /* Sums of streams and rows stay in registers where their loops are unrolled. */
 #define EACH(k, n) _Pragma("GCC unroll 8") for (int k = 0; k < (n); k++)
 
@@ -30,6 +34,8 @@ static void sgd(float *restrict p, float *restrict m, const float *restrict grad
     const ft_sgd_step step = *s;
     for (int64_t i = 0; i < n; i++) ft_sgd_element(&step, grad[i], &p[i], &m[i]);
 }
+
+typedef double vdh_memory __attribute__((vector_size(FT_LANES * 4), aligned(8), may_alias));
 
 /* The sum of the lanes, in their order. */
 static double fold(vf sums)
@@ -115,12 +121,13 @@ static void square_rows(double *restrict columns, double sums[FT_SQUARE_ROWS],
             EACH(r, FT_SQUARE_ROWS)
             {
                 vf u = vf_load(g + r * n + i) * scale, square = u * u + eps;
+                SOON(g + (r + FT_SQUARE_ROWS) * n + i);
                 total[r] += square;
                 column += square;
             }
             float over_rows[FT_LANES];
             vf_store(over_rows, column);
-            for (int k = 0; k < FT_LANES; k++) columns[i + k] += (double)over_rows[k];
+            EACH(h, 2) * (vdh_memory *)(columns + i + h * HALF) += vdh_load(over_rows + h * HALF);
         }
         EACH(r, FT_SQUARE_ROWS) sums[r] += fold(total[r]);
     }
@@ -159,6 +166,7 @@ static inline double squares_of_rows(const float *restrict g, const float *restr
             EACH(r, rows)
             {
                 vf u = vf_load(g + r * n + i) * scale * (factor * row[r]);
+                SOON(g + (r + rows) * n + i);
                 total[r] += u * u;
             }
         }
@@ -185,7 +193,19 @@ static inline void apply_rows(float *restrict p, const float *restrict g,
                               const float *restrict column, const float *row_size, int rows,
                               float keep, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
+    int64_t i = 0;
+    for (; i + FT_LANES <= n; i += FT_LANES) {
+        vf factor = vf_load(column + i);
+        EACH(r, rows)
+        {
+            float *to = p + r * n + i;
+            vf u = vf_load(g + r * n + i) * (factor * row_size[r]);
+            SOON(g + (r + rows) * n + i);
+            SOON(to + rows * n);
+            vf_store(to, vf_load(to) * keep - u);
+        }
+    }
+    for (; i < n; i++)
         for (int r = 0; r < rows; r++)
             p[r * n + i] = p[r * n + i] * keep - g[r * n + i] * (row_size[r] * column[i]);
 }
