@@ -2,6 +2,7 @@ local ft = require("ftpipe")
 local builder = require("ftpipe.graph.builder")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local random = require("ftpipe.base.random")
 
 local function corpus(name)
    return core.sys.read_file("test/fuzz/corpus/graph_files/" .. name)
@@ -224,24 +225,17 @@ describe("files that are refused name file, place and culprit:", function()
 end)
 
 describe("importers", function()
-   --- Numbers that look random and are the same every time.
-   local function generator(seed)
-      local state = seed
-      return function(n)
-         state = (state * 16807) % 2147483647
-         return state % n + 1
-      end
-   end
-
    local scraps = { "-1", "nan", "1e999", '"', "<", ">", "\n", "\0", "\\", "=", "{", "]", "", "9",
       "\t", " -- ", "&#x110000;", "\255" }
 
    --- A text with some bytes cut out, doubled, or replaced.
-   local function mutated(text, random)
-      for _ = 1, random(4) do
-         local at, length = random(#text), random(12) - 1
-         local scrap = random(3) == 1 and text:sub(random(#text)):sub(1, random(30))
-            or scraps[random(#scraps)]
+   local function mutated(text, draws)
+      for _ = 1, draws:integer(4) do
+         local at, length = draws:integer(#text), draws:integer(12) - 1
+         local scrap = draws:pick(scraps)
+         if draws:integer(3) == 1 then
+            scrap = text:sub(draws:integer(#text)):sub(1, draws:integer(30))
+         end
          text = text:sub(1, at - 1) .. scrap .. text:sub(at + length)
          if text == "" then text = " " end
       end
@@ -279,8 +273,8 @@ describe("importers", function()
       placement = PLACEMENT, graphml = GRAPHML,
    } do
       it("refuse or understand a thousand broken files: " .. name, function()
-         local random = generator(#seed)
-         for _ = 1, 1000 do check(mutated(seed, random)) end
+         local draws = random.new(#seed)
+         for _ = 1, 1000 do check(mutated(seed, draws)) end
       end)
    end
 end)

@@ -5,6 +5,7 @@ local flags = require("ftpipe.recipe.args")
 local ft = require("ftpipe")
 local partition = require("ftpipe.placement.partition")
 local process = require("spec.support.process")
+local random = require("ftpipe.base.random")
 local ties = require("ftpipe.placement.ties")
 local turns = require("ftpipe.placement.turns")
 
@@ -176,7 +177,7 @@ describe("--partition", function()
 
    --- A chain of nodes with some edges that leave out neighbours, cut into stages of about as many
    -- nodes, which devices take in turns.
-   local function chain_of(random, n, n_stages, n_devices, bytes_per_s)
+   local function chain_of(draw, n, n_stages, n_devices, bytes_per_s)
       local problem, stage, on = { node_ns = { {} }, edge_from = {}, edge_to = {}, edge_bytes = {},
          edge_grad_bytes = {}, edge_value = {}, devices = {} }, {}, {}
       for s = 1, n_stages do
@@ -184,10 +185,10 @@ describe("--partition", function()
          problem.devices[s] = { kind = 1, slowdown = 1, bytes_per_s = bytes_per_s }
       end
       for i = 1, n do
-         problem.node_ns[1][i] = 1e6 * random(20)
+         problem.node_ns[1][i] = 1e6 * draw(20)
          stage[i] = math.floor((i - 1) * n_stages / n) + 1
-         problem.edge_from[i], problem.edge_to[i] = i, math.min(n, i + random(4))
-         problem.edge_bytes[i], problem.edge_grad_bytes[i] = random(100000), random(100000)
+         problem.edge_from[i], problem.edge_to[i] = i, math.min(n, i + draw(4))
+         problem.edge_bytes[i], problem.edge_grad_bytes[i] = draw(100000), draw(100000)
          problem.edge_value[i] = 0
       end
       return problem, stage, on
@@ -206,14 +207,11 @@ describe("--partition", function()
    end
 
    it("moves nodes between neighbours alone, and keeps every stage", function()
-      local state, gained = 7, 0
-      local function random(most) -- 1 to most, the same every time
-         state = (state * 16807) % 2147483647
-         return state % most + 1
-      end
+      local draws, gained = random.new(7), 0
+      local function draw(most) return draws:integer(most) end
       for case = 1, 60 do
          local free = case % 2 == 0
-         local problem, stage, on = chain_of(random, 12 + random(30), 1 + random(9), random(4),
+         local problem, stage, on = chain_of(draw, 12 + draw(30), 1 + draw(9), draw(4),
             free and 0 or 1e9)
          local result = turns.balance(problem, stage, on)
          for n, s in ipairs(result) do

@@ -1,5 +1,6 @@
 local core = require("ftpipe.core")
 local ft = require("ftpipe")
+local random = require("ftpipe.base.random")
 
 local function has_cbc()
    local pipe = io.popen("command -v cbc")
@@ -11,11 +12,8 @@ end
 
 --- A layered problem of all features that the referee knows; numbers from a fixed sequence.
 local function make(seed, n, n_devices, cost)
-   local state = seed + 1
-   local function below(most)
-      state = state * 16807 % 2147483647 -- Park and Miller, CACM 1988
-      return state % most
-   end
+   local draws = random.new(seed)
+   local function below(most) return draws:integer(most) - 1 end
    local problem = {
       node_ns = { {}, {} }, fixed_bytes = {}, edge_from = {}, edge_to = {}, edge_bytes = {},
       edge_grad_bytes = {}, edge_value = {}, devices = {}, tie = {}, pin = {},

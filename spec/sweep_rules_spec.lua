@@ -45,15 +45,11 @@ describe("what a sweep gives up", function()
    it("is by ASHA what a replay of the reports gives up", function()
       local rule = { kind = "asha", min = 2, eta = 3 }
       local reports, ended = {}, {}
-      local state = 12345
-      local function chance()
-         state = state * 16807 % 2147483647
-         return state / 2147483647
-      end
+      local draws = random.new(12345)
       local at, quality = {}, {}
-      for trial = 1, 27 do at[trial], quality[trial] = 0, chance() end
+      for trial = 1, 27 do at[trial], quality[trial] = 0, draws:fraction() end
       for _ = 1, 600 do -- in any order, as processes beside each other report
-         local trial = math.floor(chance() * 27) + 1
+         local trial = draws:integer(27)
          if not ended[trial] and at[trial] < 18 then
             at[trial] = at[trial] + 1
             local report = { trial = trial, step = at[trial],
