@@ -70,6 +70,11 @@ describe("remedies", function()
       assert.equal("what would help: a smaller batch", remedies.words({}))
    end)
 
+   it("are told four at a time, of those that are found", function()
+      assert.equal("what would help: a; b", remedies.words { "a", "b" })
+      assert.equal("what would help: a; b; c; d", remedies.words { "a", "b", "c", "d", "e" })
+   end)
+
    it("that suffice come first, the fastest of them first", function()
       local lines = find(function(o)
          if o.optimizer == "sgd" then return 0, 3 end

@@ -151,9 +151,13 @@ function M.find(try, o, over_bytes)
    return lines
 end
 
---- Lines of `find` as the end of a message.
+-- Lines that one message has, at most.
+local MOST_TOLD = 4
+
+--- The first lines of `find` as the end of a message.
 function M.words(lines)
-   return "what would help: " .. (#lines > 0 and table.concat(lines, "; ") or "a smaller batch")
+   if #lines == 0 then return "what would help: a smaller batch" end
+   return "what would help: " .. table.concat(lines, "; ", 1, math.min(#lines, MOST_TOLD))
 end
 
 return M
