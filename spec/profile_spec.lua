@@ -151,6 +151,20 @@ describe("a calibrated profile", function()
       end)
    end)
 
+   it("is not told how long to measure, nor are links what the model is", function()
+      local function refusal(...)
+         local _, err, exit = process.ftpipe { "profile", ... }
+         assert.equal(2, exit)
+         return err
+      end
+      assert.equal("ftpipe: --seconds is of measuring, and --devices sim:2x11GB is modelled; leave "
+         .. "one of them out\n", refusal("t5-small", "--devices", "sim:2x11GB", "--seconds", "1"))
+      assert.matches("^ftpipe: %-%-seconds is of measuring, and %-%-calibrate is modelled; ",
+         refusal("t5-small", "--calibrate", "p", "--seconds", "1"))
+      assert.matches("^ftpipe: %-%-max%-source is of operators, %-%-links measures ways ",
+         refusal("--links", "--max-source", "16"))
+   end)
+
    it("corrects other shapes by operator", function()
       local model = pipeline.model()
       local longer = model.family.training(model.config, { batch = 4, source = 32, target = 5 })

@@ -1,6 +1,7 @@
 --- ftpipe profile MODEL: what every operator of a model costs on a device, measured or modelled.
 
 local core = require("ftpipe.core")
+local keys = require("ftpipe.base.keys")
 local links = require("ftpipe.placement.links")
 local named = require("ftpipe.base.named")
 local args = require("ftpipe.recipe.args")
@@ -49,6 +50,16 @@ local function print_links(devices)
    print(links.text(links.description(devices, found)))
 end
 
+--- Ways between processes need no model, nor what is said of one.
+local function refuse_of_operators(given)
+   for _, name in ipairs(keys(given)) do
+      if name ~= "links" and name ~= "devices" then
+         usage("--%s is of operators, --links measures ways between processes; leave one of them "
+            .. "out", name:gsub("_", "-"))
+      end
+   end
+end
+
 --- @tparam {string,...} argv words after the sub-command's name
 function M.run(argv)
    local model_name = argvs.word(argv)
@@ -60,13 +71,20 @@ function M.run(argv)
       end
       table.insert(argv, 1, "--model=" .. model_name)
    end
-   local o = args.read(M.declared, argv, "profile MODEL")
-   if o.links then return print_links(o.devices) end
+   local o, given = args.read(M.declared, argv, "profile MODEL")
+   if o.links then
+      refuse_of_operators(given)
+      return print_links(o.devices)
+   end
    local model = models.open(named.flags { model = o.model, init = "random" })
    local devices = core.engine.devices(o.devices)
    local device = devices[1]
    precision.check_rates(o, devices)
    local measure = device.measures and not o.calibrate
+   if given.seconds and not measure then
+      usage("--seconds is of measuring, and %s is modelled; leave one of them out",
+         o.calibrate and "--calibrate" or "--devices " .. o.devices)
+   end
    local graph = model.family.training(model.config, { batch = o.batch, source = o.max_source,
       target = o.max_target, dropout = o.dropout or 0.1 })
    precision.apply(o.precision, graph, device)
