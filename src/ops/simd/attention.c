@@ -2,11 +2,9 @@
  *
  * A row is one query against n keys. Its scores are read twice, for their largest and for the
  * exponentials of what they are below it; nothing between is stored. */
-#include "base/vec.h"
+#include "ops/simd/ends.h"
 #include "ops/simd/simd.h"
 #include "ops/simd/vec_math.h"
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* The vector at i, of which `part` lanes exist (FT_LANES: all); 0 without memory. */
 INLINE vf vector_at(const float *p, int64_t i, int part)

@@ -2,17 +2,11 @@
  *
  * A block has BLOCK columns of a matrix (k,n): a row of them for each k, in bf16 for each pair of
  * k, whose two numbers lie side by side. */
+#include "ops/simd/ends.h"
 #include "ops/simd/simd.h"
 #include "ops/simd/vec_math.h"
 
 enum { BLOCK = FT_BLOCK_COLUMNS };
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vf load(const float *p, int64_t left)
-{
-    return left >= FT_LANES ? vf_load(p) : left > 0 ? vf_load_part(p, (int)left) : (vf){0};
-}
 
 INLINE vf pair(vf even, vf odd)
 {

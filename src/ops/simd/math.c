@@ -2,10 +2,9 @@
  *
  * The two loops below are always inlined into the short functions that name what they compute, so
  * that each becomes its own vector loop. */
+#include "ops/simd/ends.h"
 #include "ops/simd/simd.h"
 #include "ops/simd/vec_math.h"
-
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE void map1(float *y, const float *x, int64_t n, vf (*f)(vf))
 {

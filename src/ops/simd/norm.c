@@ -1,5 +1,5 @@
 /* ops/simd/norm.c - one row of the normalisations and of their gradients. */
-#include "base/vec.h"
+#include "ops/simd/ends.h"
 #include "ops/simd/simd.h"
 
 /* Two sums over a row, in four accumulators each. */
@@ -10,11 +10,6 @@ typedef struct sums {
 static inline float fold(const vf x[4])
 {
     return vf_sum((x[0] + x[1]) + (x[2] + x[3]));
-}
-
-static inline vf load(const float *p, int64_t left)
-{
-    return left >= FT_LANES ? vf_load(p) : vf_load_part(p, (int)left);
 }
 
 static inline void store(float *p, vf x, int64_t left)

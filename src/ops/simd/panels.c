@@ -9,7 +9,7 @@
  *
  * Each element is one chain of multiplications and additions in the order of k, whatever tile it
  * falls into. */
-#include "base/vec.h"
+#include "ops/simd/ends.h"
 #include "ops/simd/simd.h"
 
 #include <string.h>
@@ -28,14 +28,7 @@ enum {
     STAYS = 1 << 14 /* bytes of the right side that stay in the first cache */
 };
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* -- packing ----------------------------------------------------------------------------------- */
-
-INLINE vf load(const float *p, int64_t left)
-{
-    return left >= FT_LANES ? vf_load(p) : left > 0 ? vf_load_part(p, (int)left) : (vf){0};
-}
 
 /* How a vector is written. */
 enum {

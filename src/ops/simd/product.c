@@ -4,7 +4,7 @@
  * goes by: TILE_ROWS x TILE_VECTORS vectors of sums, the vectors of one row of B, and one number of
  * A spread over a vector fill the registers of each instruction set. Each element is one chain of
  * multiplications and additions in the order of k, whatever tile it falls into. */
-#include "base/vec.h"
+#include "ops/simd/ends.h"
 #include "ops/simd/simd.h"
 
 #if defined(__AVX512F__)
@@ -13,13 +13,6 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 enum { PANEL = TILE_VECTORS * FT_LANES };
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vf load(const float *p, int64_t left)
-{
-    return left >= FT_LANES ? vf_load(p) : left > 0 ? vf_load_part(p, (int)left) : (vf){0};
-}
 
 /* -- packing ----------------------------------------------------------------------------------- */
 
