@@ -19,7 +19,7 @@ static ft_status note(const worker *w, samples *s, int64_t ns, ft_error *err)
         s->ns = grown;
         s->room = room;
     }
-    s->ns[s->n++] = (double)ns > cost + 1 ? (double)ns - cost : 1; /* 0: there is none */
+    s->ns[s->n++] = (double)ns > cost + 1 ? (double)ns - cost : 1; /* 0 says: no update */
     return FT_OK;
 }
 

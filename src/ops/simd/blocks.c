@@ -29,7 +29,7 @@ INLINE void fill_straight(float *to, const ft_panel_source *x, int64_t padded, b
 }
 
 /* FT_LANES columns of as many rows. Each column lies by itself: what is read next of it is asked
- * for, since no CPU follows that many places by itself. */
+ * for, since a core does not follow that many places. */
 INLINE void load_square(vf square[FT_LANES], const ft_panel_source *x, int64_t row, int64_t column)
 {
     const float *from = x->data + column * x->ld + row;

@@ -15,7 +15,7 @@ enum {
 };
 
 /* Asks for what is read next, into the second cache: several rows at once are too short for a core
- * to see in time where they go on. */
+ * to see in time where they go on. What is asked for behind the last row is not read. */
 #define SOON(p) __builtin_prefetch(p, 0, 2)
 
 /* Sums of streams and rows stay in registers where their loops are unrolled. */
@@ -127,7 +127,11 @@ static void square_rows(double *restrict columns, double sums[FT_SQUARE_ROWS],
             }
             float over_rows[FT_LANES];
             vf_store(over_rows, column);
-            EACH(h, 2) * (vdh_memory *)(columns + i + h * HALF) += vdh_load(over_rows + h * HALF);
+            EACH(h, 2)
+            {
+                vdh_memory *sum = (vdh_memory *)(columns + i + h * HALF);
+                *sum += vdh_load(over_rows + h * HALF);
+            }
         }
         EACH(r, FT_SQUARE_ROWS) sums[r] += fold(total[r]);
     }
