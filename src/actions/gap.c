@@ -139,8 +139,8 @@ ft_status note_steps(worker *w, const ft_action *a, ft_error *err)
     const ft_blueprint *b = run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
     for (int i = 0; i < seat->n_params; i++) {
+        if (!is_updated(b, &seat->params[i])) continue;
         const ft_param_layout *info = &b->params[seat->params[i].param];
-        if (!seat->params[i].owned || !info->n_terms) continue;
         attenuating job = {.gap = gap_of(w, a->seat, seat->params[i].param),
                            .rate = batch_of(run, a->batch)->rate * info->rate_factor};
         FT_TRY(find_older(run, a->seat, i, a->batch, &job.before, err));

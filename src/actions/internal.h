@@ -50,6 +50,8 @@ ft_status do_make(worker *w, const ft_action *action, ft_error *err);
 /* Makes one packed copy, by its number in the seat. */
 ft_status pack_weight(const worker *w, int seat, int pack, const void *weight, void *packed,
                       ft_error *err);
+/* Whether an update of its seat changes this parameter. */
+bool is_updated(const ft_blueprint *b, const ft_seat_param *param);
 
 /* norms.c: action N; the norm of all gradients that an update goes by, NAN where it knows none. */
 ft_status do_take_norms(worker *w, const ft_action *action, ft_error *err);

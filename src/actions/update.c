@@ -213,6 +213,11 @@ static ft_status give_sum(void *arg, ft_device_stream *stream, ft_error *err)
     return ft_steps_of(stream)->look(stream, &look, 1, err);
 }
 
+bool is_updated(const ft_blueprint *b, const ft_seat_param *param)
+{
+    return param->owned && b->params[param->param].n_terms;
+}
+
 /* What the looks at sums have found, and at what was summed. */
 static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
 {
@@ -222,9 +227,9 @@ static ft_status hear_sums(worker *w, const ft_action *a, ft_error *err)
     norm_cell *norms = norms_of(w->run, a->batch);
     FT_TRY(hear_all(w, err));
     for (int i = 0; i < seat->n_params; i++) {
+        if (!is_updated(b, &seat->params[i])) continue;
         int p = seat->params[i].param;
         const ft_param_layout *info = &b->params[p];
-        if (!seat->params[i].owned || !info->n_terms) continue;
         const ft_look *found = &w->findings->terms[info->terms[0]];
         bool summed = !is_alone(b, info), looked = summed || looks_again(b, info);
         if (b->squares)
@@ -241,9 +246,9 @@ ft_status do_reduce(worker *w, const ft_action *a, ft_error *err)
     norm_cell *norms = norms_of(w->run, a->batch);
     FT_TRY(send_terms(w, a, err));
     for (int i = 0; i < seat->n_params; i++) {
+        if (!is_updated(b, &seat->params[i])) continue;
         int p = seat->params[i].param;
         const ft_param_layout *info = &b->params[p];
-        if (!seat->params[i].owned || !info->n_terms) continue;
         summing s = {w, a, info, b->squares ? &norms[p].squared : NULL, true};
         ft_plain_work work = {.run = sum_terms, .give = give_sum, .arg = &s};
         touches(&work, sum_of_terms(w->run, info), ft_spec_bytes(&info->spec), true);
@@ -411,41 +416,54 @@ static ft_status update_alone(worker *w, const ft_update *update, int64_t state_
     return compute(w, &work, err);
 }
 
-static ft_status update_params(worker *w, const ft_action *a, float grad_scale, ft_error *err)
+/* The packed copies of a parameter that its update has not written. */
+static ft_status pack_updated(const worker *w, const ft_action *a, int p, ft_error *err)
+{
+    ft_dtype dtype;
+    return pack_param(w->run, a->seat, p, find_written(w, a, p, &dtype), err);
+}
+
+/* Each is packed at once, while what was written of it is in a cache. */
+static ft_status update_each(worker *w, const ft_action *a, float grad_scale, ft_error *err)
+{
+    const ft_blueprint *b = w->run->blueprint;
+    const ft_seat_layout *seat = &b->seats[a->seat];
+    for (int i = 0; i < seat->n_params; i++) {
+        if (!is_updated(b, &seat->params[i])) continue;
+        int p = seat->params[i].param;
+        int64_t state_bytes = ft_blueprint_state_bytes(b, p);
+        ft_update update = update_of(w, a, p, grad_scale);
+        FT_TRY(update_alone(w, &update, state_bytes, err));
+        ledger_keep(w, a->seat, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
+        FT_TRY(pack_updated(w, a, p, err));
+    }
+    return FT_OK;
+}
+
+static ft_status update_together(worker *w, const ft_action *a, float grad_scale, ft_error *err)
 {
     const ft_blueprint *b = w->run->blueprint;
     const ft_seat_layout *seat = &b->seats[a->seat];
     ft_update *updates = w->run->seats[a->seat].updates;
-    bool together = gives_updates(w, a);
-    int n = 0;
-    for (int i = 0; i < seat->n_params; i++) {
-        int p = seat->params[i].param;
-        if (!seat->params[i].owned || !b->params[p].n_terms) continue;
-        int64_t state_bytes = ft_blueprint_state_bytes(b, p);
-        updates[n] = update_of(w, a, p, grad_scale);
-        if (together)
-            n++;
-        else
-            FT_TRY(update_alone(w, &updates[n], state_bytes, err));
-        ledger_keep(w, a->seat, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p], state_bytes);
-    }
-    updating u = {b->options.optimizer, updates, n};
+    updating u = {b->options.optimizer, updates, 0};
     ft_plain_work work = {.give = give_updates, .arg = &u};
-    return together ? compute(w, &work, err) : FT_OK;
+    for (int i = 0; i < seat->n_params; i++) {
+        if (!is_updated(b, &seat->params[i])) continue;
+        int p = seat->params[i].param;
+        updates[u.n++] = update_of(w, a, p, grad_scale);
+        ledger_keep(w, a->seat, FT_MEMORY_OPTIMIZER, &w->run->kept_states[p],
+                    ft_blueprint_state_bytes(b, p));
+    }
+    FT_TRY(compute(w, &work, err));
+    for (int i = 0; i < seat->n_params; i++)
+        if (is_updated(b, &seat->params[i])) FT_TRY(pack_updated(w, a, seat->params[i].param, err));
+    return FT_OK;
 }
 
-/* Of what the seat has updated, the copies that updates have not written. */
-static ft_status pack_updated(worker *w, const ft_action *a, ft_error *err)
+static ft_status update_params(worker *w, const ft_action *a, float grad_scale, ft_error *err)
 {
-    const ft_blueprint *b = w->run->blueprint;
-    const ft_seat_layout *seat = &b->seats[a->seat];
-    for (int i = 0; i < seat->n_params; i++) {
-        int p = seat->params[i].param;
-        ft_dtype dtype;
-        if (!seat->params[i].owned || !b->params[p].n_terms) continue;
-        FT_TRY(pack_param(w->run, a->seat, p, find_written(w, a, p, &dtype), err));
-    }
-    return FT_OK;
+    return gives_updates(w, a) ? update_together(w, a, grad_scale, err)
+                               : update_each(w, a, grad_scale, err);
 }
 
 /* Where in a slot of an edge the state of a parameter is that it carries behind it. */
@@ -489,7 +507,6 @@ ft_status do_update(worker *w, const ft_action *a, ft_error *err)
     FT_TRY(keep_version(w, a->seat, FT_WEIGHTS_OWNED, err));
     if (updates) FT_TRY(update_params(w, a, scale, err));
     if (updates && seat->attenuates) FT_TRY(note_steps(w, a, err));
-    if (updates) FT_TRY(pack_updated(w, a, err));
     FT_TRY(send_weights(w, a, err));
     if (a->seat == b->norm_seat) batch_of(w->run, a->batch)->norm = norm;
     return finish_batch(w, a, err);
