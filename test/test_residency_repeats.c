@@ -162,9 +162,9 @@ static void check_changes(const ft_plan *plan, ft_rng *rng, answers *n, const ch
     }
 }
 
-/* The plan with moves of all that may move, within what the devices need at least; NULL: it can
- * have none. */
-static ft_plan *with_moves(const ft_plan *plan)
+/* The plan with moves of all that may move, within so much more than the devices need at least;
+ * NULL: it can have none. */
+static ft_plan *with_moves(const ft_plan *plan, bool spreads, int64_t more)
 {
     static const int64_t sizes[FT_MEMORY_CLASSES] = {[FT_MEMORY_WEIGHTS] = 640,
                                                      [FT_MEMORY_GRADIENTS] = 640,
@@ -177,21 +177,22 @@ static ft_plan *with_moves(const ft_plan *plan)
     ft_residency q = {.plan = plan,
                       .bytes = (const int64_t(*)[FT_MEMORY_CLASSES])bytes,
                       .capacity = least,
-                      .ahead = 3};
+                      .ahead = 3,
+                      .spreads = spreads};
     for (int s = 0; s < plan->n_stages; s++) {
         memcpy(bytes[s], sizes, sizeof sizes);
         if (plan->versions[s] > 1) bytes[s][FT_MEMORY_WEIGHTS] = 0;
     }
-    if (plan->forward_only || ft_residency_least(&q, least, &err) != FT_OK ||
-        ft_residency_plan(&moved, &q, volumes, &err) != FT_OK)
-        return NULL;
+    if (plan->forward_only || ft_residency_least(&q, least, &err) != FT_OK) return NULL;
+    for (int d = 0; d < plan->n_devices; d++) least[d] += more;
+    if (ft_residency_plan(&moved, &q, volumes, &err) != FT_OK) return NULL;
     return moved;
 }
 
 static void check_both(const ft_plan *plan, ft_rng *rng, answers *n, answers *moves, const char *of)
 {
     if (plan->body_repeats) check_changes(plan, rng, n, of);
-    ft_plan *moved = with_moves(plan);
+    ft_plan *moved = with_moves(plan, false, 0);
     if (moved && moved->body_repeats) check_changes(moved, rng, moves, of);
     ft_plan_free(moved);
 }
@@ -238,6 +239,46 @@ static void test_plans_of_replicas(void)
     CHECK(n.passed > CASES(10) && n.failed > CASES(100));
 }
 
+/* A leg of so many batches by the schedule with moves, spread or not, within what the devices need
+ * at least and some more; NULL: it has none. */
+static ft_plan *leg_with_moves(pipeline_case *c, const ft_schedule *s, int n_batches, ft_rng rng)
+{
+    ft_plan *plan = NULL, *moved = NULL;
+    ft_error err = {0};
+    bool spreads = ft_rng_below(&rng, 2);
+    c->pipeline.n_batches = n_batches;
+    if (CHECK_STATUS(ft_plan_make(&plan, &c->pipeline, s, &err), FT_OK) && plan->body_repeats)
+        moved = with_moves(plan, spreads, 320 * (int64_t)ft_rng_below(&rng, 10));
+    ft_plan_free(plan);
+    return moved;
+}
+
+/* What leaves a device need not be the same in any batch. A leg that is too long to be written out
+ * repeats all the same, and does what it should. */
+static void test_long_legs_with_moves(void)
+{
+    int n = 0;
+    for (int seed = 0; seed < CASES(60); seed++) {
+        ft_rng rng;
+        pipeline_case c;
+        ft_error err = {0};
+        ft_rng_init(&rng, 10, (uint64_t)seed);
+        case_random(&c, &rng);
+        case_walk walk = {.all_weights = true};
+        for (const ft_schedule *s; (s = case_next(&c, &walk)); ft_rng_u32(&rng)) {
+            ft_plan *few = leg_with_moves(&c, s, 60, rng);
+            ft_plan *many = leg_with_moves(&c, s, 1 << 18, rng);
+            bool repeats = !few || (CHECK(many) && CHECK(many->body_repeats > 0) &&
+                                    CHECK_STATUS(ft_plan_check(many, &err), FT_OK));
+            if (!repeats) fprintf(stderr, "seed %d, %s\n", seed, s->name);
+            n += few != NULL;
+            ft_plan_free(few);
+            ft_plan_free(many);
+        }
+    }
+    CHECK(n > CASES(100));
+}
+
 static double seconds_of_check(pipeline_case *c, const char *schedule, int n_batches)
 {
     ft_error err = {0};
@@ -268,6 +309,7 @@ int main(void)
 {
     RUN(test_random_plans);
     RUN(test_plans_of_replicas);
+    RUN(test_long_legs_with_moves);
     RUN(test_long_legs_are_proven_as_fast);
     return check_report();
 }

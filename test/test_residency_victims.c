@@ -11,7 +11,7 @@ static int below(ft_rng *rng, int64_t n)
     return (int)ft_rng_below(rng, (uint64_t)n);
 }
 
-/* Items of stages one after the other; every action needs some of them. */
+/* Items of stages one after the other, two of a class; every action needs some of them. */
 static bool make_planner(planner *p, ft_residency *q, int n_stages, int64_t n, ft_rng *rng)
 {
     int64_t *last;
@@ -24,7 +24,7 @@ static bool make_planner(planner *p, ft_residency *q, int n_stages, int64_t n, f
     last = ft_arena_array(p->arena, p->n_items, sizeof *last);
     if (!p->items || !p->uses || !p->first_use || !last) return false;
     for (int k = 0; k < p->n_items; k++) {
-        p->items[k] = (item){.stage = k / 2, .class = k % 2, .next = -1, .stay = -1};
+        p->items[k] = (item){.stage = k / 4, .class = k / 2 % 2, .next = -1, .stay = -1};
         p->items[k].is_made = below(rng, 4) == 0;
         last[k] = -1;
     }
@@ -49,7 +49,8 @@ static bool is_needed(const planner *p, int number, int64_t at)
     return false;
 }
 
-/* By definition: the highest score of all, the first of equals. */
+/* By definition: the highest score of all; of equals the one that is needed last, then the first.
+ */
 static int look_at_all(const planner *p, int64_t at)
 {
     int best = -1;
@@ -64,7 +65,8 @@ static int look_at_all(const planner *p, int64_t at)
         frexp(score, &power);
         uint32_t turn = (uint32_t)i->stage * 2654435769u + (uint32_t)i->class * 1589137899u;
         if (p->q->spreads) score = power + (double)turn / 4294967296.0;
-        if (score <= most) continue;
+        bool alike = best >= 0 && best / 2 == k / 2;
+        if (score < most || (score == most && !(alike && i->next > p->items[best].next))) continue;
         most = score;
         best = k;
     }

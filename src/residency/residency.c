@@ -1,8 +1,11 @@
 /* residency/residency.c - loads, saves and drops for an order of work.
  *
  * Devices one by one (stays.c), their lists with moves (moves.c). A leg is planned with as many
- * batches as its pattern needs to repeat, which the rest then follows. */
+ * batches as its pattern needs to repeat, which the rest then follows. Where none is found, and the
+ * leg is too long to be planned whole, devices begin every batch with nothing of what moves. */
 #include "residency/internal.h"
+
+#include <string.h>
 
 #include "plan/making.h"
 #include "proof/proof.h"
@@ -16,10 +19,11 @@ static ft_status no_memory(ft_error *err)
 
 /* -- a device ---------------------------------------------------------------------------------- */
 
-static ft_status plan_device(const ft_residency *q, const ft_plan *plan, int d, ft_arena *arena,
-                             ft_action_list *out, ft_error *err)
+static ft_status plan_device(const ft_residency *q, const ft_plan *plan, int d, bool anew,
+                             ft_arena *arena, ft_action_list *out, ft_error *err)
 {
-    planner p = {.q = q, .plan = plan, .arena = arena, .device = d, .scope = q->scope};
+    planner p = {
+        .q = q, .plan = plan, .arena = arena, .device = d, .scope = q->scope, .anew = anew};
     int64_t all = 0;
     if (q->scope == FT_SCOPE_PLAN && q->early && q->early[d]) p.scope = FT_SCOPE_TASK;
     FT_TRY(residency_begin(&p, &all, err));
@@ -49,37 +53,77 @@ static ft_status check_request(const ft_residency *q, ft_error *err)
     return FT_OK;
 }
 
-/* Plans `n` batches; false in *repeats when there are more and these do not repeat. */
-static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, bool *repeats,
+/* Whether most of n batches are the repeating middle: what repeats only now and then is no pattern.
+ */
+static bool is_steady(const ft_fold *f, int n)
+{
+    return f->repeats >= 3 && 2 * f->repeats * f->batches >= n;
+}
+
+/* Marks the devices of which one batch is not as the next. */
+static ft_status mark_unsteady(bool *marks, const ft_action_list *lists, int n_devices, int n,
+                               ft_arena *arena, ft_error *err)
+{
+    ft_fold f;
+    for (int d = 0; d < n_devices; d++) {
+        FT_TRY(ft_fold_find(&f, arena, 1, &lists[d], err));
+        marks[d] = f.batches != 1 || !is_steady(&f, n);
+    }
+    return FT_OK;
+}
+
+/* Plans `n` batches, each begun with nothing on the devices that are marked in `anew`; NULL in *out
+ * when there are more and these do not repeat: then those devices are marked for which this is so.
+ */
+static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, bool *anew,
                               ft_arena *arena, ft_error *err)
 {
     ft_plan *plan = NULL;
     ft_fold f;
-    int64_t length = 0;
     FT_TRY(ft_plan_cut(&plan, q->plan, n, err));
     ft_action_list *lists = ft_arena_array(arena, plan->n_devices, sizeof *lists);
     ft_status status = lists ? FT_OK : no_memory(err);
-    for (int d = 0; d < plan->n_devices; d++) length += ft_plan_length(plan, d);
-    if (status == FT_OK && length > MOST_ACTIONS)
-        status = ft_fail(err, FT_UNSUPPORTED,
-                         "residency: an order of %lld actions that does not repeat is too long",
-                         (long long)length);
     for (int d = 0; d < plan->n_devices && status == FT_OK; d++)
-        status = plan_device(q, plan, d, arena, &lists[d], err);
+        status = plan_device(q, plan, d, anew[d], arena, &lists[d], err);
     if (status == FT_OK) status = ft_fold_find(&f, arena, plan->n_devices, lists, err);
     int later = q->plan->n_batches - n;
-    /* what repeats only now and then is no pattern */
-    bool steady = status == FT_OK && f.repeats >= 3 && 2 * f.repeats * f.batches >= n;
-    *repeats = !later || (steady && later % f.batches == 0);
+    bool repeats = status == FT_OK && (!later || (is_steady(&f, n) && later % f.batches == 0));
     plan->n_batches += later;
-    if (status == FT_OK && *repeats && !ft_fold_write(plan, lists, &f, later))
-        status = no_memory(err);
-    if (status == FT_OK && *repeats) status = residency_count_held(plan, err);
-    if (status == FT_OK && *repeats)
+    if (repeats && !ft_fold_write(plan, lists, &f, later)) status = no_memory(err);
+    if (repeats && status == FT_OK) status = residency_count_held(plan, err);
+    if (status == FT_OK && !repeats)
+        status = mark_unsteady(anew, lists, plan->n_devices, n, arena, err);
+    if (status == FT_OK && repeats)
         *out = plan;
     else
         ft_plan_free(plan);
     return status;
+}
+
+/* Actions of a leg, on all devices. */
+static int64_t length_of(const ft_plan *plan)
+{
+    int64_t length = 0;
+    for (int d = 0; d < plan->n_devices; d++) length += ft_plan_length(plan, d);
+    return length;
+}
+
+static ft_status plan_leg(ft_plan **out, const ft_residency *q, ft_arena *arena, ft_error *err)
+{
+    int all = q->plan->n_batches, n = SPAN * (2 + q->plan->n_stages / SPAN) + all % SPAN;
+    int64_t length = length_of(q->plan);
+    bool *anew = ft_arena_array(arena, q->plan->n_devices, sizeof *anew);
+    if (!anew) return no_memory(err);
+    if (n < all) FT_TRY(plan_batches(out, q, n, anew, arena, err));
+    if (n < all && !*out && length > MOST_ACTIONS)
+        FT_TRY(plan_batches(out, q, n, anew, arena, err));
+    if (*out) return FT_OK;
+    if (length > MOST_ACTIONS)
+        return ft_fail(err, FT_UNSUPPORTED,
+                       "residency: an order of %lld actions that does not repeat is too long",
+                       (long long)length);
+    memset(anew, 0, (size_t)q->plan->n_devices * sizeof *anew);
+    return plan_batches(out, q, all, anew, arena, err);
 }
 
 ft_status ft_residency_plan(ft_plan **out, const ft_residency *q, ft_volume *volumes, ft_error *err)
@@ -88,12 +132,9 @@ ft_status ft_residency_plan(ft_plan **out, const ft_residency *q, ft_volume *vol
     FT_TRY(check_request(q, err));
     ft_arena *arena = ft_arena_new();
     if (!arena) return no_memory(err);
-    int all = q->plan->n_batches, n = SPAN * (2 + q->plan->n_stages / SPAN) + all % SPAN;
-    bool repeats = false;
     ft_seating seating;
     ft_status status = ft_seating_of_plan(&seating, arena, q->plan, err);
-    if (status == FT_OK && n < all) status = plan_batches(out, q, n, &repeats, arena, err);
-    if (status == FT_OK && !repeats) status = plan_batches(out, q, all, &repeats, arena, err);
+    if (status == FT_OK) status = plan_leg(out, q, arena, err);
     if (status == FT_OK) ft_plan_volumes(*out, &seating, q->bytes, volumes);
     ft_arena_free(arena);
     return status;

@@ -56,13 +56,22 @@ static uint32_t turn_of(const planner *p, int number)
     return p->q->spreads ? (uint32_t)i->stage * GOLDEN + (uint32_t)i->class * APART : 0;
 }
 
+/* Of items of one score. Of activations of one stage the one that is needed later: their numbers
+ * are others in the next batch, which is to go as this one. */
+static bool comes_first(const planner *p, int a, int b)
+{
+    const item *of_a = &p->items[a], *of_b = &p->items[b];
+    bool alike = of_a->stage == of_b->stage && of_a->class == of_b->class;
+    return alike && of_a->next != of_b->next ? of_a->next > of_b->next : a < b;
+}
+
 /* Of items of one score but for their turns, as numbers and 1, 0: none. */
 static int first_of(const planner *p, int a, int b)
 {
     if (!a || !b) return a ? a : b;
     uint32_t turn_a = turn_of(p, a - 1), turn_b = turn_of(p, b - 1);
     if (turn_a != turn_b) return turn_a > turn_b ? a : b;
-    return a < b ? a : b;
+    return comes_first(p, a - 1, b - 1) ? a : b;
 }
 
 static int power_of(double score)
@@ -160,7 +169,7 @@ int victims_find(planner *p, int64_t at)
         int number = first_in(p, from, to) - 1;
         if (number < 0) continue;
         double score = score_of(p, r, number, at);
-        if (score < most || (score == most && number > best)) continue;
+        if (score < most || (score == most && comes_first(p, best, number))) continue;
         most = score;
         best = number;
     }
