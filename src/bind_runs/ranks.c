@@ -9,9 +9,9 @@
 static const char WORLD[] = "ftpipe.world";
 static const char CODE[] = "ftpipe.world.code";
 
-/* What a letter of a job begins with: that a text follows, or the exit code of a program that is
- * over. */
-enum { JOB = -1 };
+/* What a letter of a job begins with: that a text follows; whether what was told last begins, since
+ * all are ready for it, or not; or the exit code of a program that is over. */
+enum { JOB = -1, BEGINS = -2, BEGINS_NOT = -3 };
 
 ft_world *script_world(lua_State *L)
 {
@@ -146,7 +146,14 @@ static const char *push_letter(lua_State *L, const void *head, size_t head_bytes
     return lua_tolstring(L, -1, bytes);
 }
 
-/*** At rank 0: gives the others something to do, a text; returns when all are ready for it.
+static void tell_all(ft_world *world, const void *letter, size_t bytes)
+{
+    for (int r = 1; r < ft_world_size(world); r++)
+        ft_world_send(world, r, FT_TAG_JOB, letter, (int64_t)bytes, true);
+}
+
+/*** At rank 0: gives the others something to do, a text; returns when all are ready for it and have
+ * been told to begin. Where one is not, none begins.
  * @function ranks.tell
  * @tparam string job
  * @raise what one of them finds wrong with it */
@@ -157,17 +164,15 @@ static int ranks_tell(lua_State *L)
     const int32_t head = JOB;
     ft_world *world = need_world(L);
     const char *job = push_letter(L, &head, sizeof head, &bytes);
-    for (int r = 1; r < ft_world_size(world); r++)
-        ft_world_send(world, r, FT_TAG_JOB, job, (int64_t)bytes, true);
-    if (ft_world_take_replies(world, FT_TAG_REPLY, NULL, NULL, &err) != FT_OK)
-        return script_raise(L, &err);
-    return 0;
+    tell_all(world, job, bytes);
+    ft_status status = ft_world_take_replies(world, FT_TAG_REPLY, NULL, NULL, &err);
+    const int32_t goes = status == FT_OK ? BEGINS : BEGINS_NOT;
+    tell_all(world, &goes, sizeof goes);
+    return status == FT_OK ? 0 : script_raise(L, &err);
 }
 
-/*** At the others: waits for what rank 0 says next.
- * @function ranks.hear
- * @treturn string the job; nil when the program is over */
-static int ranks_hear(lua_State *L)
+/* Takes the next letter of a job; its head, after which the text is pushed, or the code noted. */
+static int32_t take_letter(lua_State *L)
 {
     ft_error err;
     ft_letter letter;
@@ -179,18 +184,35 @@ static int ranks_hear(lua_State *L)
     memcpy(&head, letter.data, sizeof head);
     if (head == JOB)
         lua_pushlstring(L, letter.data + sizeof head, (size_t)letter.bytes - sizeof head);
-    else {
+    if (head >= 0) {
         lua_pushinteger(L, head);
         lua_setfield(L, LUA_REGISTRYINDEX, CODE);
     }
     ft_world_drop(world, &letter);
-    return head == JOB;
+    return head;
+}
+
+static bool is_over(lua_State *L)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, CODE);
+    bool over = !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    return over;
+}
+
+/*** At the others: waits for what rank 0 says next.
+ * @function ranks.hear
+ * @treturn string the job; nil when the program is over */
+static int ranks_hear(lua_State *L)
+{
+    return !is_over(L) && take_letter(L) == JOB;
 }
 
 /*** At the others: says that they are ready, or what is wrong with the job.
  * @function ranks.reply
  * @tparam[opt] string fault
- * @tparam[opt] string status its words */
+ * @tparam[opt] string status its words
+ * @treturn boolean whether the job begins: all are ready */
 static int ranks_reply(lua_State *L)
 {
     ft_error error = {FT_OK, ""};
@@ -203,7 +225,8 @@ static int ranks_reply(lua_State *L)
         snprintf(error.message, sizeof error.message, "%s", script_check_string(L, 1));
     }
     ft_world_send(world, 0, FT_TAG_REPLY, &error, sizeof error, true);
-    return 0;
+    lua_pushboolean(L, take_letter(L) == BEGINS);
+    return 1;
 }
 
 /*** What is said besides when another process is lost, which is said at once.

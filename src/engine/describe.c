@@ -77,14 +77,26 @@ static bool action_of(const ft_run *run, int device, ft_action *a)
     return !action_is_left_out(run, a);
 }
 
-/* The first need that is not met, which the device's worker is held up by; false without one. */
+/* The first need that is not met, which the device's worker is held up by; false without one. What
+ * holds up a device of another process is known there. */
 static bool first_need(const ft_run *run, int device, need *out)
 {
     ft_action a;
-    if (!action_of(run, device, &a)) return false;
+    if (!is_here(run, device) || !action_of(run, device, &a)) return false;
     for (int i = 0; nth_need(run, &a, i, out); i++)
         if (!is_met(out)) return true;
     return false;
+}
+
+/* A device of another process, which has told how far it is behind each batch. */
+static void add_distant(const ft_run *run, int d, ft_text *text)
+{
+    const worker *w = &run->workers[d];
+    const ft_device *device = &run->blueprint->cut.devices[d];
+    int64_t passed = atomic_load(&w->passed);
+    if (passed < w->length)
+        ft_text_add(text, "%s: action %lld of %lld when rank %d last told\n", device->name,
+                    (long long)passed, (long long)w->length, device->rank);
 }
 
 static void add_device(const ft_run *run, int d, ft_text *text)
@@ -156,7 +168,8 @@ static bool leads_circle(const ft_run *run, int device)
 
 ft_status ft_run_describe(const ft_run *run, ft_text *text, ft_error *err)
 {
-    for (int d = 0; run->active && d < run->n_devices; d++) add_device(run, d, text);
+    for (int d = 0; run->active && d < run->n_devices; d++)
+        (is_here(run, d) ? add_device : add_distant)(run, d, text);
     for (int d = 0; run->active && d < run->n_devices; d++) {
         if (!leads_circle(run, d)) continue;
         ft_text_add(text, "in a circle: %s", run->blueprint->cut.devices[d].name);
@@ -197,7 +210,7 @@ ft_status ft_run_describe_past(const ft_run *run, int n, ft_text *text, ft_error
         for (int k = 0; k < FT_STREAM_COUNT; k++) {
             const worker *w = &run->workers[d];
             int64_t end = atomic_load_explicit(&w->n_events[k], memory_order_acquire);
-            if (!end && k != FT_STREAM_COMPUTE) continue;
+            if (!is_here(run, d) || (!end && k != FT_STREAM_COMPUTE)) continue;
             int64_t from = end > n ? end - n : 0;
             ft_text_add(text, "%s%s, the last %lld of %lld:\n", run->blueprint->cut.devices[d].name,
                         streams[k], (long long)(end - from), (long long)end);

@@ -17,16 +17,17 @@
 ft_status ft_run_check(const ft_blueprint *blueprint, ft_error *err);
 ft_status ft_run_check_plan(const ft_plan *plan, ft_error *err);
 
-/* Allocates and touches every device's block; parameters are zero. FT_NOMEM says how much. */
+/* Allocates and touches every device's block; parameters are zero. FT_NOMEM says how much,
+ * FT_INFEASIBLE what is over a device's budget, or over the memory of this machine. */
 ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err);
 /* The same, of the devices that are this process's by rank; every process of `world` has a run of
  * the same blueprint. At rank 0 the functions below are of the whole run; the others do what rank 0
  * tells them, in ft_run_serve. `world` NULL: one process has all devices. `transport` is the same
  * in all of them; FT_UNSUPPORTED at rank 0 where it is FT_CHANNELS_OR_FAIL, and some edge has no
  * channel. `swap_dir`: weights and optimizer state that move have their homes in files of that
- * directory, which one run has at a time; NULL: in host memory. FT_NOT_FOUND or FT_IO, beginning
- * with the directory, where it is not there, cannot be written, is full or taken; what fails later
- * ends a leg likewise. */
+ * directory, which one process has at a time; NULL: in host memory. FT_NOT_FOUND or FT_IO,
+ * beginning with the directory, where it is not there, cannot be written, is full or taken; what
+ * fails later ends a leg likewise. */
 ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *world,
                       ft_transport transport, const char *swap_dir, ft_error *err);
 /* FT_UNSUPPORTED where devices of that rank have channels and cannot open any here, in the words of
@@ -34,9 +35,9 @@ ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *wor
 ft_status ft_run_check_channels(const ft_device *devices, int n, int rank, ft_error *err);
 /* Bytes per second that the slowest of these files was written with at the beginning; 0: none. */
 double ft_run_swap_rate(const ft_run *run);
-/* Ends a leg that is under way, and gives cards the run's memory back. ft_run_param and
- * ft_run_state have handed out none of that; what they have, stays until ft_run_free, the only call
- * that may follow. */
+/* Ends a leg that is under way, gives cards the run's memory back, and lets the other processes
+ * free theirs, which may then have another run. ft_run_param and ft_run_state have handed out none
+ * of that memory; what they have, stays until ft_run_free, the only call that may follow. */
 void ft_run_close(ft_run *run);
 void ft_run_free(ft_run *run);
 

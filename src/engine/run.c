@@ -337,7 +337,7 @@ void ft_run_free(ft_run *run)
 {
     if (!run || is_lost(run)) return;
     if (run->active) ft_run_end(run, NULL);
-    if (leads(run)) ranks_free(run->world);
+    ranks_end(run);
     free_run(run);
 }
 
@@ -346,6 +346,8 @@ void ft_run_close(ft_run *run)
     if (!run || is_lost(run)) return;
     if (run->evaluation) ft_run_end(run->evaluation, NULL);
     ft_run_end(run, NULL);
+    if (run->evaluation) ranks_end(run->evaluation);
+    ranks_end(run);
     for (int d = 0; d < run->n_devices; d++)
         if (run->workers[d].findings) release_block(&run->workers[d]);
 }
@@ -402,11 +404,29 @@ ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
     return ft_run_join(out, blueprint, NULL, FT_CHANNELS_IF_ANY, NULL, err);
 }
 
+/* CPU devices have budgets each, processes of one machine do not know of each other's: what they
+ * take together has to be there. */
+static ft_status check_machine(const ft_blueprint *b, const ft_world *world, ft_error *err)
+{
+    int64_t sum = 0, has = ft_cpu_memory_bytes();
+    for (int d = 0; d < b->cut.n_devices; d++) {
+        const ft_device *device = &b->cut.devices[d];
+        bool near = !world || ft_world_is_near(world, device->rank);
+        if (near && device->kind == FT_DEVICE_CPU) sum += b->blocks[d].total;
+    }
+    if (sum <= has) return FT_OK;
+    return ft_fail(err, FT_INFEASIBLE,
+                   "the devices of this machine need %.1f MB of memory together, it has %.1f MB: "
+                   "expected fewer of them on one machine, or a plan that needs less",
+                   (double)sum / 1e6, (double)has / 1e6);
+}
+
 ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *world,
                       ft_transport transport, const char *swap_dir, ft_error *err)
 {
     *out = NULL;
     ft_status status = ft_blueprint_check_memory(blueprint, err);
+    if (status == FT_OK) status = check_machine(blueprint, world, err);
     if (status == FT_OK) status = new_run(out, blueprint, world, transport, swap_dir, NULL, err);
     if (status == FT_OK) status = ranks_meet(*out, err);
     if (status == FT_OK && (*out)->evaluation) status = ranks_meet((*out)->evaluation, err);
@@ -509,8 +529,7 @@ static ft_status copy_replica(ft_run *run, int s, int i, ft_error *err)
 ft_status ft_run_refresh(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
-    if (run->active || (run->evaluation && run->evaluation->active))
-        return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (leg_is_under_way(run)) return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_ops_thread_init();
     for (int p = 0; p < b->n_params; p++)
         if (owner_is_here(run, p)) FT_TRY(return_mirror(run, p, err));

@@ -24,10 +24,11 @@ struct ranks {
     /* At rank 0, by rank and parameter: whether it has a copy of what another seat owns; of its
      * state. */
     bool *copies, *state_copies;
-    char *page;   /* at rank 0: room for what is said */
-    bool begun;   /* others have other parameters than zeros */
-    bool is_torn; /* a leg was ended early, messages of it may be under way */
-    ft_error failure;
+    char *page;         /* at rank 0: room for what is said */
+    bool begun;         /* others have other parameters than zeros */
+    bool is_torn;       /* a leg was ended early, messages of it may be under way */
+    bool is_over;       /* the others were told that the run is */
+    ft_error *failures; /* by rank */
 };
 
 bool leads(const ft_run *run)
@@ -176,10 +177,9 @@ void ranks_tell(ft_run *run, const ft_error *error)
 static void *place_failure(void *user, int from, int tag, int64_t bytes)
 {
     struct ranks *r = user;
-    (void)from;
     (void)tag;
     (void)bytes;
-    return &r->failure;
+    return &r->failures[from];
 }
 
 static void hear_failure(void *user, int from, int tag, int64_t bytes)
@@ -187,8 +187,9 @@ static void hear_failure(void *user, int from, int tag, int64_t bytes)
     struct ranks *r = user;
     (void)tag;
     (void)bytes;
-    ft_world_name(r->run->world, from, &r->failure);
-    run_stop(r->run, &r->failure);
+    ft_error failure = r->failures[from];
+    ft_world_name(r->run->world, from, &failure);
+    run_stop(r->run, &failure);
 }
 
 /* -- telling ----------------------------------------------------------------------------------- */
@@ -299,7 +300,7 @@ void ranks_write_events(ft_run *run, char *out, int64_t *bytes)
 
 ft_status ranks_hear_end(ft_run *run, ft_error *err)
 {
-    return hear_all(run, run->plan ? hear_events : NULL, err);
+    return hear_all(run, run->timeline ? hear_events : NULL, err);
 }
 
 void ranks_feed(ft_run *run, const ft_feed *feed)
@@ -509,8 +510,10 @@ ft_status ranks_open(ft_run *run, ft_error *err)
                         .slips = ft_arena_array(run->arena, size, sizeof *r->slips),
                         .slip_bytes = ft_arena_array(run->arena, size, sizeof *r->slip_bytes),
                         .placed = ft_arena_array(run->arena, size, sizeof *r->placed),
-                        .heard = ft_arena_array(run->arena, size, sizeof *r->heard)};
-    if (!r->slips || !r->slip_bytes || !r->placed || !r->heard) return no_memory(err);
+                        .heard = ft_arena_array(run->arena, size, sizeof *r->heard),
+                        .failures = ft_arena_array(run->arena, size, sizeof *r->failures)};
+    if (!r->slips || !r->slip_bytes || !r->placed || !r->heard || !r->failures)
+        return no_memory(err);
     FT_TRY(open_slips(run, err));
     FT_TRY(open_outputs(run, err));
     if (leads(run)) FT_TRY(open_page(run, err));
@@ -529,9 +532,18 @@ void ranks_free(ft_world *world)
         ft_world_send(world, rank, FT_TAG_CONTROL, &c, sizeof c, true);
 }
 
+void ranks_end(ft_run *run)
+{
+    if (!run->ranks) return;
+    ft_world_off_ask(run->world, run);
+    if (!leads(run) || run->trains || run->ranks->is_over) return;
+    run->ranks->is_over = true;
+    ranks_free(run->world);
+}
+
 void ranks_close(ft_run *run)
 {
     if (!run->ranks) return;
-    ft_world_on_ask(run->world, NULL, NULL);
+    ft_world_off_ask(run->world, run);
     ft_world_forget(run->world, run->ranks);
 }

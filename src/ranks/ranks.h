@@ -38,6 +38,9 @@ typedef struct control {
 /* Of a run, before its legs. */
 ft_status ranks_open(ft_run *run, ft_error *err);
 void ranks_close(ft_run *run);
+/* Nobody asks for it any more; at rank 0, the others free theirs, if it is not the evaluation of a
+ * run. */
+void ranks_end(ft_run *run);
 /* At rank 0, of a run that all have: the processes of its edges meet. */
 ft_status ranks_meet(ft_run *run, ft_error *err);
 /* The others free theirs. */

@@ -128,8 +128,10 @@ void ft_world_remark(ft_world *world, const char *words);
 void ft_world_on_failure(ft_world *world, void (*fails)(void *user, const ft_error *error),
                          void *user);
 /* `tells` is asked from time to time for what this process is at, for the others to say when it is
- * lost; NULL: nobody. */
+ * lost; whoever was asked before is not. */
 void ft_world_on_ask(ft_world *world, void (*tells)(void *user, char out[FT_AT_WORDS]), void *user);
+/* That one is not asked any more, if it still was. */
+void ft_world_off_ask(ft_world *world, const void *user);
 /* Tells every other process why this one gives up: for them it is lost, with these words. */
 void ft_world_give_up(ft_world *world, const ft_error *why);
 

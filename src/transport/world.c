@@ -233,6 +233,9 @@ void ft_world_close(ft_world *w)
     ft_free(w->sends.items);
     ft_free(w->receives.items);
     ft_free(w->partials.items);
+    const partial *begun = w->begun_letters.items;
+    for (int i = 0; i < w->begun_letters.n; i++) ft_free(begun[i].base);
+    ft_free(w->begun_letters.items);
     ft_free(w->peers);
     ft_free(w->ends);
     ft_free(w);
@@ -489,6 +492,16 @@ void ft_world_on_ask(ft_world *w, void (*tells)(void *user, char out[FT_AT_WORDS
     pthread_mutex_lock(&w->lock);
     w->tells = tells;
     w->tells_user = user;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void ft_world_off_ask(ft_world *w, const void *user)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->tells_user == user) {
+        w->tells = NULL;
+        w->tells_user = NULL;
+    }
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -10,6 +10,9 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
+-- The run of several processes that was begun last, as long as it is held.
+local begun = setmetatable({}, { __mode = "v" })
+
 -- What a blueprint is made from and a job says in another way: as texts, or, as costs, not at all.
 local OTHERWISE = {
    graphs = true, joint_graphs = true, plan = true, devices = true, weight_decays = true,
@@ -103,7 +106,8 @@ local function launch_words(n)
    return ("%s -n %d ftpipe ..."):format(launcher, n)
 end
 
---- The run of a plan: of this process, or of all that there are.
+--- The run of a plan: of this process, or of all that there are, which have one at a time: the one
+-- before it ends.
 -- @param plan
 -- @tparam[opt] table args flags, of which `transport` may be there
 function M.run(plan, args)
@@ -121,10 +125,13 @@ function M.run(plan, args)
       usage.of(plan.options, "{swap_dir} is for a run of one process, this one is of %d", there)
    end
    if there > 1 then
-      collectgarbage() -- a run before this one ends
+      if begun.last then begun.last:free() end
+      collectgarbage() -- frees one that nobody holds
       core.ranks.tell(job_of(plan, args.transport))
    end
-   return plan.blueprint:run(plan.options.swap_dir, args.transport)
+   local run = plan.blueprint:run(plan.options.swap_dir, args.transport)
+   if there > 1 then begun.last = run end
+   return run
 end
 
 local function serve_run(job)
@@ -133,8 +140,7 @@ local function serve_run(job)
       core.ranks.reply(run.message or tostring(run), run.status)
       return
    end
-   core.ranks.reply()
-   run:serve()
+   if core.ranks.reply() then run:serve() end
    run:free()
 end
 
@@ -143,8 +149,7 @@ local function serve(rank)
    core.sys.hold_interrupt(true)
    for job in core.ranks.hear do
       if job == links.JOB then
-         core.ranks.reply()
-         links.take_part(rank)
+         if core.ranks.reply() then links.take_part(rank) end
       else
          serve_run(job)
       end
