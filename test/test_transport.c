@@ -1,23 +1,11 @@
-/* test/test_transport.c - messages between ranks: order, pieces, who listens, who is lost. */
+/* test/test_transport.c - messages between ranks: order, who listens, who is lost. */
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "worlds.h"
 
-enum { TAG = FT_FIRST_TAG, TAGS = 3, LETTERS = 120, MOST_BYTES = 20000 };
-
-static const int64_t LIMIT_NS = INT64_C(600000000000);
-
-static ft_world *meet(void)
-{
-    ft_world *w = NULL;
-    ft_error err = {FT_OK, ""};
-    if (!HOLDS(ft_world_open(&w, "1", hear_line, &err) == FT_OK))
-        fprintf(stderr, "%s\n", err.message);
-    return w;
-}
+enum { TAGS = 3, LETTERS = 120, MOST_BYTES = 20000 };
 
 /* -- meeting ----------------------------------------------------------------------------------- */
 
@@ -141,20 +129,6 @@ static void write_letters(int rank, void *user)
         take_letters(w);
     ft_world_close(w);
     free(room);
-}
-
-/* A word that the other may go on. */
-static void say_go(ft_world *w, int to)
-{
-    ft_world_send(w, to, TAG + 1, NULL, 0, true);
-}
-
-static void await_go(ft_world *w)
-{
-    ft_letter letter;
-    bool got = false;
-    HOLDS(ft_world_take(w, TAG + 1, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
-    if (got) ft_world_drop(w, &letter);
 }
 
 /* -- clocks ------------------------------------------------------------------------------------ */
@@ -285,104 +259,6 @@ static void listen_too_often(int rank, void *user)
     ft_world_forget(w, &l);
     HOLDS(ft_world_listen(w, &more, &err) == FT_OK);
     ft_world_close(w);
-}
-
-/* -- large messages ---------------------------------------------------------------------------- */
-
-enum { LARGE = 4 };
-static const int64_t large_bytes[LARGE] = {PIECE - 1, PIECE, (int64_t)PIECE * 2,
-                                           (int64_t)PIECE * 2 + 12345};
-
-static const size_t LARGE_ROOM = (size_t)PIECE * 2 + (1 << 16);
-
-typedef struct large {
-    char *to;
-    int64_t placed, arrived;
-    ft_gate came;
-} large;
-
-static void *place_large(void *user, int from, int tag, int64_t bytes)
-{
-    (void)from;
-    (void)tag;
-    ((large *)user)->placed = bytes;
-    return ((large *)user)->to;
-}
-
-static void arrived_large(void *user, int from, int tag, int64_t bytes)
-{
-    (void)from;
-    (void)tag;
-    ((large *)user)->arrived = bytes;
-    ft_gate_open(&((large *)user)->came);
-}
-
-/* Pages that nobody writes to take no memory. */
-static char *map_large(void)
-{
-    void *at = mmap(NULL, LARGE_ROOM, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
-/* The first and the last byte of every piece. */
-static void mark(char *at, int64_t bytes, int i)
-{
-    for (int64_t begin = 0; begin < bytes; begin += PIECE) {
-        int64_t end = begin + PIECE < bytes ? begin + PIECE : bytes;
-        at[begin] = (char)(i + begin / PIECE + 1);
-        at[end - 1] = (char)(i + begin / PIECE + 101);
-    }
-}
-
-static bool is_marked(const char *at, int64_t bytes, int i)
-{
-    bool fine = true;
-    for (int64_t begin = 0; begin < bytes; begin += PIECE) {
-        int64_t end = begin + PIECE < bytes ? begin + PIECE : bytes;
-        fine = fine && at[begin] == (char)(i + begin / PIECE + 1);
-        fine = fine && at[end - 1] == (char)(i + begin / PIECE + 101);
-    }
-    return fine;
-}
-
-static void send_large(int rank, void *user)
-{
-    ft_world *w = meet();
-    ft_error err;
-    large *l = user;
-    const ft_receiver to = {TAG, 1, l, place_large, arrived_large};
-    char *from = map_large();
-    if (!rank) {
-        HOLDS(ft_world_listen(w, &to, &err) == FT_OK);
-        say_go(w, 1); /* what nobody listens for would be a letter, of a gigabyte */
-    } else {
-        await_go(w);
-    }
-    for (int i = 0; i < LARGE; i++) {
-        if (rank) {
-            mark(from, large_bytes[i], i);
-            ft_world_send(w, 0, TAG, from, large_bytes[i], false);
-            await_go(w);
-            continue;
-        }
-        HOLDS(ft_world_wait(w, &l->came, (uint32_t)i + 1, NULL, LIMIT_NS));
-        HOLDS(l->arrived == large_bytes[i]);
-        HOLDS(l->placed == (large_bytes[i] < PIECE ? large_bytes[i] : PIECE));
-        HOLDS(is_marked(l->to, large_bytes[i], i));
-        say_go(w, 1);
-    }
-    if (!rank) ft_world_forget(w, l);
-    ft_world_close(w);
-    munmap(from, LARGE_ROOM);
-}
-
-static void test_pieces(void)
-{
-    large l = {.to = map_large()};
-    if (!CHECK(l.to != NULL)) return;
-    run_ranks(2, send_large, &l);
-    munmap(l.to, LARGE_ROOM);
 }
 
 /* -- failures ---------------------------------------------------------------------------------- */
@@ -585,7 +461,6 @@ int main(void)
     RUN(test_clocks);
     RUN(test_listening);
     run_ranks(2, listen_too_often, NULL);
-    RUN(test_pieces);
     run_ranks(3, measure, NULL);
     RUN(test_failures);
     return check_report();

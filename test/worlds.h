@@ -252,4 +252,33 @@ static inline void run_ranks(int n, void (*run)(int rank, void *user), void *use
     ft_arena_free(wires.arena);
 }
 
+/* -- programs ---------------------------------------------------------------------------------- */
+
+enum { TAG = FT_FIRST_TAG };
+
+static const int64_t LIMIT_NS = INT64_C(600000000000);
+
+static inline ft_world *meet(void)
+{
+    ft_world *w = NULL;
+    ft_error err = {FT_OK, ""};
+    if (!HOLDS(ft_world_open(&w, "1", hear_line, &err) == FT_OK))
+        fprintf(stderr, "%s\n", err.message);
+    return w;
+}
+
+/* A word that the other may go on. */
+static inline void say_go(ft_world *w, int to)
+{
+    ft_world_send(w, to, TAG + 1, NULL, 0, true);
+}
+
+static inline void await_go(ft_world *w)
+{
+    ft_letter letter;
+    bool got = false;
+    HOLDS(ft_world_take(w, TAG + 1, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+    if (got) ft_world_drop(w, &letter);
+}
+
 #endif

@@ -97,31 +97,27 @@ static const ft_receiver *receiver_of(const ft_world *w, int tag)
     return NULL;
 }
 
-static partial *find_partial(ft_world *w, int from, int tag)
+static partial *find_partial(const list *partials, int from, int tag)
 {
-    partial *all = w->partials.items;
-    for (int i = 0; i < w->partials.n; i++)
+    partial *all = partials->items;
+    for (int i = 0; i < partials->n; i++)
         if (all[i].peer == from && all[i].tag == tag) return &all[i];
     return NULL;
 }
 
-static void fail_letter(ft_world *w, const receiving *r)
-{
-    ft_error error;
-    ft_fail(&error, FT_UNSUPPORTED,
-            "rank %d sent %lld bytes or more that nobody listens for, expected less", r->peer,
-            (long long)PIECE);
-    world_fail(w, &error);
-}
-
-/* Where a piece goes, NULL after a failure; *total: of the message with it. */
+/* Where a piece goes, NULL after a failure; *total: of the message with it. Pieces of a letter have
+ * places of their own until they have come. */
 static char *place_piece(ft_world *w, receiving *r, int bytes, int64_t *total)
 {
-    partial *p = find_partial(w, r->peer, r->tag);
+    partial *p = r->heard ? find_partial(&w->partials, r->peer, r->tag) : NULL;
+    *total = bytes;
+    if (!r->heard) {
+        r->data = ft_alloc(bytes);
+        if (!r->data) world_fail_memory(w);
+        return r->data;
+    }
     if (!p) {
-        if (!r->heard && bytes == PIECE) return fail_letter(w, r), NULL;
-        char *base = r->heard ? r->to.place(r->to.user, r->peer, r->tag, bytes) : ft_alloc(bytes);
-        *total = bytes;
+        char *base = r->to.place(r->to.user, r->peer, r->tag, bytes);
         r->data = base;
         if (base && bytes == PIECE && (p = list_add(&w->partials, sizeof *p)))
             *p = (partial){r->peer, r->tag, base, bytes};
@@ -176,6 +172,37 @@ static void keep_letter(ft_world *w, const receiving *r)
     ft_gate_open(&w->came);
 }
 
+/* Puts a piece of a letter behind those before it; with the last the letter is whole. */
+static void join_letter(ft_world *w, receiving *r)
+{
+    bool last = r->bytes >= 0;
+    int64_t bytes = last ? r->bytes : PIECE;
+    partial *p = find_partial(&w->begun_letters, r->peer, r->tag);
+    if (p) {
+        char *whole = ft_realloc(p->base, p->bytes + bytes);
+        if (whole) memcpy(whole + p->bytes, r->data, (size_t)bytes);
+        ft_free(r->data);
+        if (!whole) {
+            world_fail_memory(w);
+            return;
+        }
+        *p = (partial){r->peer, r->tag, whole, p->bytes + bytes};
+        r->data = whole;
+        r->bytes = p->bytes;
+    }
+    if (last) {
+        keep_letter(w, r);
+        if (p)
+            list_remove(&w->begun_letters, (int)(p - (partial *)w->begun_letters.items), sizeof *p);
+    } else if (!p) {
+        p = list_add(&w->begun_letters, sizeof *p);
+        if (p)
+            *p = (partial){r->peer, r->tag, r->data, bytes};
+        else
+            world_fail_memory(w);
+    }
+}
+
 /* Whether a piece that came before with the same tag has not arrived. */
 static bool is_held_up(const ft_world *w, int i)
 {
@@ -199,11 +226,10 @@ static bool end_receives(ft_world *w)
         receiving done = *r;
         list_remove(&w->receives, i, sizeof *r);
         moved = true;
-        if (done.bytes < 0) continue;
-        if (done.heard)
+        if (!done.heard)
+            join_letter(w, &done);
+        else if (done.bytes >= 0)
             done.to.arrived(done.to.user, done.peer, done.tag, done.bytes);
-        else
-            keep_letter(w, &done);
     }
     return moved;
 }

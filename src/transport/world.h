@@ -82,7 +82,7 @@ struct ft_world {
     peer *peers;
     struct pollfd *ends; /* by rank: what the kernel says when a process here has ended; fd -1 */
     pthread_mutex_t carrying; /* held by who carries messages on: the lists below, and MPI */
-    list sends, receives, partials;
+    list sends, receives, partials, begun_letters;
     ft_receiver receivers[FT_WORLD_RECEIVERS];
     int n_receivers;
     _Atomic int64_t carried_ns, moved_ns; /* when somebody did, and something came or went */
