@@ -22,6 +22,14 @@ static bool tells_of(const ft_run *run, int device)
     return run->rank == 0 || is_here(run, device);
 }
 
+static void forget_events(ft_run *run)
+{
+    for (int d = 0; d < run->n_devices; d++)
+        for (int k = 0; k < FT_STREAM_COUNT; k++) atomic_store(&run->workers[d].n_events[k], 0);
+    ft_timeline_free(run->timeline);
+    run->timeline = NULL;
+}
+
 static ft_status make_timeline(ft_run *run, ft_error *err)
 {
     const ft_cut *o = &run->blueprint->cut;
@@ -29,8 +37,7 @@ static ft_status make_timeline(ft_run *run, ft_error *err)
     int n_stages = run->plan->n_stages;
     for (int d = 0; d < o->n_devices; d++)
         if (tells_of(run, d)) total += ft_plan_length(run->plan, d);
-    ft_timeline_free(run->timeline);
-    run->timeline = NULL;
+    forget_events(run);
     FT_TRY(ft_timeline_new(&run->timeline, o->n_devices, n_stages, total, err));
     int64_t at = 0;
     for (int d = 0; d < o->n_devices; d++) {
@@ -40,7 +47,6 @@ static ft_status make_timeline(ft_run *run, ft_error *err)
         for (int64_t i = 0; i < n; i++) count[ft_action_stream(ft_plan_at(run->plan, d, i).kind)]++;
         for (int k = 0; k < FT_STREAM_COUNT; at += count[k++]) {
             w->events[k] = run->timeline->events + at;
-            atomic_store(&w->n_events[k], 0);
         }
     }
     return FT_OK;
@@ -111,9 +117,7 @@ static void reset(ft_run *run)
 
 static ft_status check_begin(const ft_run *run, const ft_plan *plan, bool threaded, ft_error *err)
 {
-    const ft_run *other = run->trains ? run->trains : run->evaluation;
-    if (run->active || (other && other->active))
-        return ft_fail(err, FT_INVALID, "engine: a leg is running already");
+    if (leg_is_under_way(run)) return ft_fail(err, FT_INVALID, "engine: a leg is running already");
     if (plan->forward_only != run->blueprint->cut.forward_only)
         return ft_fail(err, FT_INVALID, "engine: the leg's plan is of %s, the run is not",
                        plan->forward_only ? "forwards alone" : "training");

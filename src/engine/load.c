@@ -94,7 +94,7 @@ ft_status ft_run_read(ft_run *run, const char *path, const ft_saved *list, int n
                       ft_error *err)
 {
     loading l = {.run = run, .path = path, .n = n};
-    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (leg_is_under_way(run)) return ft_fail(err, FT_INVALID, "engine: a leg is running");
     l.pieces = ft_alloc((n + 1) * (int64_t)sizeof *l.pieces);
     l.read = ft_alloc(run->world ? ft_world_size(run->world) : 1);
     ft_status status = FT_OK;
@@ -112,7 +112,7 @@ ft_status ft_run_read(ft_run *run, const char *path, const ft_saved *list, int n
 
 ft_status ft_run_draw(ft_run *run, int param, const ft_draw *draw, uint64_t seed, ft_error *err)
 {
-    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (leg_is_under_way(run)) return ft_fail(err, FT_INVALID, "engine: a leg is running");
     if (!owner_is_here(run, param)) {
         ranks_draw(run, param, draw, seed);
         return FT_OK;

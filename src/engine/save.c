@@ -123,7 +123,7 @@ static ft_status write_shared(saving *s, const char *path, ft_error *err)
 ft_status ft_run_write(ft_run *run, const char *path, const ft_saved *list, int n, ft_error *err)
 {
     saving s = {.run = run, .n = n};
-    if (run->active) return ft_fail(err, FT_INVALID, "engine: a leg is running");
+    if (leg_is_under_way(run)) return ft_fail(err, FT_INVALID, "engine: a leg is running");
     ft_status status = open_saving(&s, list, err);
     if (status == FT_OK)
         status =

@@ -240,6 +240,6 @@ ft_status ft_run_serve(ft_run *run, ft_error *err)
     }
     if (status != FT_OK) ft_run_give_up(s.now, LOST_NS, NULL);
     ft_free(s.views);
-    ft_plan_free(s.leg);
+    if (!s.now->lost) ft_plan_free(s.leg); /* else a worker may still read it */
     return status;
 }

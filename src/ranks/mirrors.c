@@ -66,7 +66,7 @@ ft_status fetch_mirror(ft_run *run, int param, bool with_state, ft_error *err)
     mirror *m = &run->mirrors[param];
     bool away = !owner_is_here(run, param);
     if ((!w->findings && !away) || (m->is_new && (m->state_is_new || !with_state))) return FT_OK;
-    if (run->active)
+    if (leg_is_under_way(run))
         return ft_fail(err, FT_INVALID, "engine: '%s' cannot be fetched while a leg is running",
                        b->params[param].name);
     FT_TRY(make_mirror(run, param, with_state || away, err));

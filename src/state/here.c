@@ -26,6 +26,12 @@ char *param_at(const ft_run *run, int param)
     return run->seats[run->blueprint->params[param].owner].params[param];
 }
 
+bool leg_is_under_way(const ft_run *run)
+{
+    const ft_run *other = run->trains ? run->trains : run->evaluation;
+    return run->active || (other && other->active);
+}
+
 void run_stop(ft_run *run, const ft_error *error)
 {
     pthread_mutex_lock(&run->error_lock);
