@@ -270,6 +270,21 @@ describe("the memory of a run", function()
       assert.is_true(after <= live)
    end)
 
+   it("is refused where the machine has less than the devices may take", function()
+      local batch = options.batch or 8
+      local one = pipeline.plan(options)
+      local needed = 0
+      for _, bytes in ipairs(one:memory_bytes()) do needed = needed + bytes end
+      local times = 2 ^ math.ceil(math.log(core.sys.memory() / needed) / math.log(2) + 3)
+      local plan = pipeline.plan(with(options, {
+         devices = "cpu:2/1000TB", batch = batch * times,
+      }))
+      local problem = files.failure(plan.blueprint.run, plan.blueprint)
+      assert.equal("plan infeasible", problem.status)
+      assert.matches("^the devices of this machine need [%d.]+ MB of memory together, it has "
+         .. "[%d.]+ MB: expected fewer of them", problem.message)
+   end)
+
    it("of a run that nobody holds is given back before a new one takes more", function()
       local plan = pipeline.plan(options)
       local function live_after(runs)

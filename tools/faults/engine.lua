@@ -103,11 +103,8 @@ return {
    { "src/state/ledger.c", "int64_t bytes = run->blueprint->cargoes[at.edge].bytes[bucket];",
       "int64_t bytes = 0;", "c/engine_check spec/pipeline spec/plan_given",
       "what is in the places of edges does not count as live" },
-   { "src/actions/update.c",
-      "if (!seat->params[i].owned || !b->params[p].n_terms) continue;\n"
-         .. "        FT_TRY(pack_param",
-      "if (a->batch || !seat->params[i].owned || !b->params[p].n_terms) continue;\n"
-         .. "        FT_TRY(pack_param",
+   { "src/actions/update.c", "        FT_TRY(pack_updated(w, a, p, err));\n",
+      "        if (!a->batch) FT_TRY(pack_updated(w, a, p, err));\n",
       "c/engine c/engine_replay spec/pipeline", "owned weights are packed anew once" },
    { "src/blueprint/versions.c", "+= a->kind == FT_ACT_UPDATE;",
       "+= a->kind == FT_ACT_UPDATE && a->batch < 5;", "c/engine c/engine_replay",

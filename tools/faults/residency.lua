@@ -1,9 +1,10 @@
 --- Faults in src/residency; see tools/mutate.lua.
 return {
-   { "src/residency/victims.c", "if (score < most || (score == most && number > best)) continue;",
+   { "src/residency/victims.c", "if (score < most || (score == most "
+      .. "&& comes_first(p, best, number))) continue;",
       "if (best >= 0 && score > most) continue;", "c/residency_victims",
       "what is needed first goes" },
-   { "src/residency/victims.c", "return a < b ? a : b;", "return a > b ? a : b;",
+   { "src/residency/victims.c", "> of_b->next : a < b;", "> of_b->next : a > b;",
       "c/residency_victims", "of items as far the last one goes" },
    { "src/residency/victims.c", "from += as_far_as(p, r, last - from, at);", "from = last;",
       "c/residency_victims", "the farthest goes, though others count as far" },
@@ -18,7 +19,7 @@ return {
       "if (at <= gone[s->item]) break;", "c/residency", "loads come where there is no room" },
    { "src/residency/moves.c", "least[s->end + 1] > s->from_batch ?", "0 ?", "c/residency",
       "what leaves has the batch of what brought it" },
-   { "src/residency/stays.c", "if (is_home_of(p, at, s->item)) break;", "", "spec/harmony",
+   { "src/residency/stays.c", "if (is_home_of(p, at, s->item) || ", "if (", "spec/harmony",
       "weights come for the next batch before their update in host memory" },
    { "src/residency/stays.c", "    send_home(p, a);\n", "", "spec/harmony",
       "weights are on the device while host memory's are updated" },
@@ -34,4 +35,10 @@ return {
       "all replicas are taken for the first" },
    { "src/residency/stays.c", "if (p->needed[i] > p->least) p->least = p->needed[i];",
       "p->least = p->needed[i];", "c/residency", "the least is what the last action needs" },
+   { "src/residency/victims.c", "? of_a->next > of_b->next :", "? a < b :", "c/residency_victims",
+      "which of a stage's activations leaves hangs on their numbers" },
+   { "src/residency/stays.c", "    if (p->begins[at]) close_all(p);\n", "", "c/residency_repeats",
+      "a batch that begins anew finds what the one before has left" },
+   { "src/residency/stays.c", " || p->begins[s->begin]) break;", ") break;", "c/residency_repeats",
+      "loads of a batch that begins anew come in the one before" },
 }

@@ -14,7 +14,7 @@ return {
    { "src/transport/carry.c", "r->bytes = bytes < PIECE ? total : -1;",
       "r->bytes = bytes < PIECE ? bytes : -1;", "c/transport",
       "a message has the bytes of its last piece" },
-   { "src/transport/carry.c", "        if (done.bytes < 0) continue;\n", "", "c/transport",
+   { "src/transport/carry.c", "else if (done.bytes >= 0)", "else", "c/transport_large",
       "every piece is told of" },
    { "src/transport/carry.c",
       "if (tag >= r->first_tag && tag < r->first_tag + r->n_tags) return r;",
@@ -62,4 +62,6 @@ return {
       "a loss is told to who is lost" },
    { "src/transport/measure.c", "    if (status == FT_OK) status = get_ready(w, other, err);\n",
       "", "c/transport", "a probe comes before its receiver" },
+   { "src/transport/carry.c", "memcpy(whole + p->bytes, r->data,", "memcpy(whole, r->data,",
+      "c/transport_large", "a piece of a letter lies upon the one before" },
 }
