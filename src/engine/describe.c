@@ -1,7 +1,9 @@
 /* engine/describe.c - what a leg is doing, for people: who waits for whom, and what happened last.
  *
  * All of it is read while workers go on: what they publish is atomic, and an event is written
- * before it is counted. */
+ * before it is counted. Its times are those of who submitted it until the device has told its own,
+ * which a reader may see half of: they are for people. Devices of other processes are known by what
+ * these have told. */
 #include <stdio.h>
 
 #include "base/clock.h"
