@@ -5,8 +5,6 @@
  * leg is too long to be planned whole, devices begin every batch with nothing of what moves. */
 #include "residency/internal.h"
 
-#include <string.h>
-
 #include "plan/making.h"
 #include "proof/proof.h"
 
@@ -73,10 +71,10 @@ static ft_status mark_unsteady(bool *marks, const ft_action_list *lists, int n_d
 }
 
 /* Plans `n` batches, each begun with nothing on the devices that are marked in `anew`; NULL in *out
- * when there are more and these do not repeat: then those devices are marked for which this is so.
- */
-static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, bool *anew,
-                              ft_arena *arena, ft_error *err)
+ * when there are more and these do not repeat: then those devices are marked in `unsteady` for
+ * which this is so. The two may be one. */
+static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, const bool *anew,
+                              bool *unsteady, ft_arena *arena, ft_error *err)
 {
     ft_plan *plan = NULL;
     ft_fold f;
@@ -92,7 +90,7 @@ static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, bool 
     if (repeats && !ft_fold_write(plan, lists, &f, later)) status = no_memory(err);
     if (repeats && status == FT_OK) status = residency_count_held(plan, err);
     if (status == FT_OK && !repeats)
-        status = mark_unsteady(anew, lists, plan->n_devices, n, arena, err);
+        status = mark_unsteady(unsteady, lists, plan->n_devices, n, arena, err);
     if (status == FT_OK && repeats)
         *out = plan;
     else
@@ -108,22 +106,25 @@ static int64_t length_of(const ft_plan *plan)
     return length;
 }
 
+/* Few batches show the pattern of most legs; as many as there are stages that of the others. */
 static ft_status plan_leg(ft_plan **out, const ft_residency *q, ft_arena *arena, ft_error *err)
 {
-    int all = q->plan->n_batches, n = SPAN * (2 + q->plan->n_stages / SPAN) + all % SPAN;
+    int n_devices = q->plan->n_devices, all = q->plan->n_batches, rest = all % SPAN;
+    const int few = SPAN + rest, more = SPAN * (2 + q->plan->n_stages / SPAN) + rest;
     int64_t length = length_of(q->plan);
-    bool *anew = ft_arena_array(arena, q->plan->n_devices, sizeof *anew);
-    if (!anew) return no_memory(err);
-    if (n < all) FT_TRY(plan_batches(out, q, n, anew, arena, err));
-    if (n < all && !*out && length > MOST_ACTIONS)
-        FT_TRY(plan_batches(out, q, n, anew, arena, err));
+    bool *none = ft_arena_array(arena, n_devices, sizeof *none);
+    bool *unsteady = ft_arena_array(arena, n_devices, sizeof *unsteady);
+    if (!none || !unsteady) return no_memory(err);
+    if (few < all) FT_TRY(plan_batches(out, q, few, none, unsteady, arena, err));
+    if (!*out && more < all) FT_TRY(plan_batches(out, q, more, none, unsteady, arena, err));
+    if (!*out && more < all && length > MOST_ACTIONS)
+        FT_TRY(plan_batches(out, q, more, unsteady, unsteady, arena, err));
     if (*out) return FT_OK;
     if (length > MOST_ACTIONS)
         return ft_fail(err, FT_UNSUPPORTED,
                        "residency: an order of %lld actions that does not repeat is too long",
                        (long long)length);
-    memset(anew, 0, (size_t)q->plan->n_devices * sizeof *anew);
-    return plan_batches(out, q, all, anew, arena, err);
+    return plan_batches(out, q, all, none, unsteady, arena, err);
 }
 
 ft_status ft_residency_plan(ft_plan **out, const ft_residency *q, ft_volume *volumes, ft_error *err)
