@@ -493,7 +493,7 @@ ft_status residency_hoist(planner *p, ft_error *err)
         int64_t bytes = p->items[s->item].bytes, first = s->begin - p->q->ahead;
         for (; s->is_loaded && s->begin > 0 && s->begin > first; s->begin--) {
             int64_t at = s->begin - 1;
-            if (is_home_of(p, at, s->item) || p->begins[s->begin]) break;
+            if (is_home_of(p, at, s->item)) break;
             if (at <= gone[s->item] || there[at] + bytes > p->q->capacity[p->device]) break;
             there[at] += bytes;
         }

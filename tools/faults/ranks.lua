@@ -42,8 +42,6 @@ return {
       "spec/several_runs", "who is ready begins though others are not" },
    { "src/engine/describe.c", "if (!is_here(run, device) || !action_of(", "if (!action_of(",
       "spec/several_runs", "who waits elsewhere is guessed" },
-   { "src/engine/run.c", "if (sum <= has) return FT_OK;", "return FT_OK;", "spec/pipeline",
-      "devices of a machine take more than it has" },
    -- what is drawn
    { "src/engine/serve.c",
       "    ft_view_draw(&view, &how, (uint64_t)w->said->first_step, ft_cpu_cores());\n", "",

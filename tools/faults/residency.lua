@@ -19,7 +19,7 @@ return {
       "if (at <= gone[s->item]) break;", "c/residency", "loads come where there is no room" },
    { "src/residency/moves.c", "least[s->end + 1] > s->from_batch ?", "0 ?", "c/residency",
       "what leaves has the batch of what brought it" },
-   { "src/residency/stays.c", "if (is_home_of(p, at, s->item) || ", "if (", "spec/harmony",
+   { "src/residency/stays.c", "if (is_home_of(p, at, s->item)) break;", "", "spec/harmony",
       "weights come for the next batch before their update in host memory" },
    { "src/residency/stays.c", "    send_home(p, a);\n", "", "spec/harmony",
       "weights are on the device while host memory's are updated" },
@@ -39,6 +39,4 @@ return {
       "which of a stage's activations leaves hangs on their numbers" },
    { "src/residency/stays.c", "    if (p->begins[at]) close_all(p);\n", "", "c/residency_repeats",
       "a batch that begins anew finds what the one before has left" },
-   { "src/residency/stays.c", " || p->begins[s->begin]) break;", ") break;", "c/residency_repeats",
-      "loads of a batch that begins anew come in the one before" },
 }
