@@ -357,6 +357,79 @@ static void test_memory_in_flight(void)
         }
 }
 
+/* -- chains ------------------------------------------------------------------------------------ */
+
+/* Nodes one after the other, with nothing between them. */
+typedef struct chain {
+    ft_partition_problem problem;
+    double *ns;
+    int *from, *to, *device;
+    int64_t *bytes;
+    ft_partition_device *devices;
+} chain;
+
+static bool chain_new(chain *c, int n, int n_devices)
+{
+    *c = (chain){.ns = ft_alloc(n * (int64_t)sizeof(double)),
+                 .from = ft_alloc(3 * n * (int64_t)sizeof(int)),
+                 .bytes = ft_alloc(n * (int64_t)sizeof(int64_t)),
+                 .devices = ft_alloc(n_devices * (int64_t)sizeof *c->devices)};
+    if (!CHECK(c->ns && c->from && c->bytes && c->devices)) return false;
+    c->to = c->from + n;
+    c->device = c->to + n;
+    for (int i = 0; i < n; i++) {
+        c->ns[i] = 1;
+        c->from[i] = i;
+        c->to[i] = i + 1;
+    }
+    for (int d = 0; d < n_devices; d++) c->devices[d] = (ft_partition_device){.slowdown = 1};
+    c->problem = (ft_partition_problem){.n_nodes = n,
+                                        .n_kinds = 1,
+                                        .node_ns = c->ns,
+                                        .n_edges = n - 1,
+                                        .edge_from = c->from,
+                                        .edge_to = c->to,
+                                        .edge_bytes = c->bytes,
+                                        .n_devices = n_devices,
+                                        .devices = c->devices};
+    return true;
+}
+
+static void chain_free(chain *c)
+{
+    ft_free(c->ns);
+    ft_free(c->from);
+    ft_free(c->bytes);
+    ft_free(c->devices);
+}
+
+/* Of n devices, each of another speed, all 2^n combinations are tried, up to 2^16; of more only
+ * those in the order given, where the best is not: devices that are slower later, and nodes that
+ * are longer. Then nothing is proved of other orders. */
+static void test_unequal_devices_prove_what_was_tried(void)
+{
+    for (int n = 8; n <= 17; n += 9) {
+        static const ft_partition_options options = {.method = "seq"};
+        ft_partition_result r = {0}, turned = {0};
+        ft_error err;
+        chain c;
+        if (!chain_new(&c, n, n)) return;
+        for (int i = 0; i < n; i++) {
+            c.ns[i] = 100 * (i + 1);
+            c.devices[i].slowdown = i + 1;
+            c.device[i] = n - 1 - i;
+        }
+        CHECK_STATUS(ft_partition_solve(&c.problem, &options, &r, &err), FT_OK);
+        CHECK_STATUS(ft_partition_evaluate(&c.problem, NULL, c.device, NULL, &turned, &err), FT_OK);
+        if (n == 8) CHECK(r.proved && r.method_bound_ns == r.objective_ns);
+        if (n == 17) CHECK(!r.proved && r.method_bound_ns == 0);
+        CHECK(r.method_bound_ns <= turned.objective_ns);
+        ft_partition_result_free(&r);
+        ft_partition_result_free(&turned);
+        chain_free(&c);
+    }
+}
+
 static void test_no_memory_leaves_nothing_behind(void)
 {
     random_case c;
@@ -383,6 +456,7 @@ int main(void)
     RUN(test_seq_equals_brute_force);
     RUN(test_greedy_is_contiguous_and_not_better);
     RUN(test_memory_in_flight);
+    RUN(test_unequal_devices_prove_what_was_tried);
     RUN(test_no_memory_leaves_nothing_behind);
     return check_report();
 }

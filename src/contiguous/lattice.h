@@ -24,9 +24,10 @@ bool lattice_chain(const ft_ground *g, const ft_elements *e, const int *order, l
 bool lattice_holds(const lattice *l, int s, int element);
 
 /* The best cut along a lattice that is not slower than limit_ns; unit -> device, and the stage
- * of each unit. Returns HUGE_VAL when there is none, or none within the limit of work; -1 without
- * memory. */
+ * of each unit. *all_orders: whether unequal devices were tried in every order, and not only in the
+ * one given, as where that is asked for or where there are too many combinations of them. Returns
+ * HUGE_VAL when there is none, or none within the limit of work; -1 without memory. */
 double lattice_cut(const ft_ground *g, const ft_elements *e, const lattice *l, double limit_ns,
-                   int *unit_device, int *unit_stage);
+                   int *unit_device, int *unit_stage, bool *all_orders);
 
 #endif

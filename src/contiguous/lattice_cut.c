@@ -403,7 +403,7 @@ static bool depends_on_stages(const ft_ground *g)
 }
 
 double lattice_cut(const ft_ground *g, const ft_elements *e, const lattice *l, double limit_ns,
-                   int *unit_device, int *unit_stage)
+                   int *unit_device, int *unit_stage, bool *all_orders)
 {
     walk w;
     double best = HUGE_VAL;
@@ -413,6 +413,7 @@ double lattice_cut(const ft_ground *g, const ft_elements *e, const lattice *l, d
         return -1;
     }
     w.limit_ns = limit_ns;
+    *all_orders = !w.in_turn || w.n_classes == 1;
     /* from many stages on: they are likely to fit, and make the limit narrow for fewer */
     for (int s = depends ? g->problem->n_devices : 0; s >= depends; s--) {
         w.n_stages = s;

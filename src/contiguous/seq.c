@@ -20,6 +20,7 @@ typedef struct seq {
     int *device, *stage, *best_device, *best_stage; /* by unit */
     double best_ns;
     int64_t states;
+    bool all_orders; /* of unequal devices, in the last cut */
 } seq;
 
 static bool seq_new(seq *s, ft_ground *g)
@@ -38,7 +39,7 @@ static bool seq_new(seq *s, ft_ground *g)
 /* Cuts along the lattice; false without memory. */
 static bool cut(seq *s, const lattice *l, double limit_ns)
 {
-    double ns = lattice_cut(s->g, &s->e, l, limit_ns, s->device, s->stage);
+    double ns = lattice_cut(s->g, &s->e, l, limit_ns, s->device, s->stage, &s->all_orders);
     if (ns < 0) return false;
     s->states += l->n;
     if (ns >= s->best_ns) return true;
@@ -114,7 +115,8 @@ static ft_status cut_in_order(seq *s, ft_error *err)
     return cut_order(s, order) ? FT_OK : ft_ground_no_memory(g, err);
 }
 
-/* All down-sets when there are few enough, which *proved says, several orders otherwise. */
+/* All down-sets when there are few enough, several orders otherwise. *proved says whether nothing
+ * was left out, neither sets nor orders of unequal devices. */
 static ft_status cut_any_order(seq *s, bool *proved, ft_error *err)
 {
     ft_ground *g = s->g;
@@ -132,7 +134,7 @@ static ft_status cut_any_order(seq *s, bool *proved, ft_error *err)
     if (!too_many && !cut(s, &all, s->best_ns)) return ft_ground_no_memory(g, err);
     for (int rule = 1; too_many && rule < N_ORDERS && rule * s->e.n <= ORDERED_ELEMENTS; rule++)
         if (!cut_by_rule(s, rule)) return ft_ground_no_memory(g, err);
-    *proved = !too_many && ft_ground_spend(g, 0);
+    *proved = !too_many && s->all_orders && ft_ground_spend(g, 0);
     return FT_OK;
 }
 
@@ -143,9 +145,10 @@ ft_status ft_solve_seq(ft_ground *g, ft_partition_result *result, ft_error *err)
     if (!seq_new(&s, g)) return ft_ground_no_memory(g, err);
     FT_TRY(g->options->in_order ? cut_in_order(&s, err) : cut_any_order(&s, &proved, err));
     if (ft_ground_stopped(g)) return ft_ground_cancelled(err);
+    proved = proved && ft_ground_spend(g, 0);
     if (s.best_ns == HUGE_VAL)
-        return ft_ground_infeasible(g, "contiguous cut",
-                                    ft_ground_spend(g, 0) ? "" : ", as far as seq searched", err);
+        return ft_ground_infeasible(g, "contiguous cut", proved ? "" : ", as far as seq searched",
+                                    err);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
     if (!stage_of) return ft_ground_no_memory(g, err);
     for (int i = 0; i < g->n; i++) stage_of[i] = s.best_stage[g->unit[i]];
