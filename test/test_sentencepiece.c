@@ -12,7 +12,7 @@
 
 enum { MAP_BYTES = 4 + 1024 + 8 };
 
-/* A character map of one key of two ASCII characters, and its text. */
+/* A character map of one key of two ASCII characters, which differ, and its text. */
 static void one_key(unsigned char *map, const char *key, const char *text)
 {
     unsigned a = (unsigned char)key[0], b = a ^ (unsigned char)key[1];
@@ -73,7 +73,7 @@ static void same_ids(void)
 {
     static const char *const parts[] = {"hello", "world", "h",  "ello",     "o",
                                         "l",     " ",     "  ", "\xC3\xA9", "\xE4\xB8\xAD",
-                                        MARK,    "\t",    "s ", "<",        "oo"};
+                                        MARK,    "\t",    "s ", "<",        "so"};
     enum { N = sizeof parts / sizeof *parts };
     spm_bytes model;
     spm_model(&model, spm_pieces, SPM_N, NULL, 0);
@@ -82,7 +82,7 @@ static void same_ids(void)
     static const char *const texts[] = {" ", "hello s", "", " o ", MARK};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         unsigned char map[MAP_BYTES];
-        one_key(map, "oo", texts[i]);
+        one_key(map, "so", texts[i]);
         spm_model(&model, spm_pieces, SPM_N, map, sizeof map);
         CHECK(count_differences(&model, parts, N) == 0);
     }
@@ -145,10 +145,36 @@ static void models(void)
     }
 }
 
+/* A text of a map may begin within a character, and then says more bytes than there are; one that
+ * is cut is refused. */
+static void texts_of_maps(void)
+{
+    unsigned char map[MAP_BYTES];
+    spm_bytes model;
+    ft_segmenter *ours;
+    ft_ids ids = {0};
+    ft_error err = {0};
+    one_key(map, "so", "\xE4\xB8\xAD");
+    uint32_t last = 0x80000002u; /* the leaf of the key: the third byte */
+    memcpy(map + 4 + 4 * ('s' ^ 'o' ^ 1), &last, sizeof last);
+    spm_model(&model, spm_pieces, SPM_N, map, sizeof map);
+    CHECK_STATUS(ft_spm_check(model.data, model.n, &err), FT_OK);
+    CHECK_STATUS(ft_segmenter_new(&ours, model.data, model.n, &err), FT_OK);
+    CHECK_STATUS(ft_segmenter_encode(ours, "hello hso", 9, &ids, &err), FT_OK);
+    CHECK(ids.n > 2);
+    ft_free(ids.data);
+    ft_segmenter_free(ours);
+    one_key(map, "so", "\xE4\xB8");
+    spm_model(&model, spm_pieces, SPM_N, map, sizeof map);
+    CHECK_STATUS(ft_spm_check(model.data, model.n, &err), FT_FORMAT);
+    CHECK(strstr(err.message, "texts are not UTF-8 at byte 0"));
+}
+
 int main(void)
 {
     RUN(same_ids);
     RUN(ties);
     RUN(models);
+    RUN(texts_of_maps);
     return check_report();
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 #include "sentencepiece/spm_file.h"
 #include "sentencepiece/sentencepiece.h"
 
@@ -51,10 +50,13 @@ static bool put(ft_bytes *out, const char *text, int64_t n)
     return true;
 }
 
-static int64_t char_bytes(const char *text)
+/* Bytes of the character that begins text[0, size). A key may end within one, and what is left of
+ * it says nothing of its length. */
+static int64_t char_bytes(const char *text, int64_t size)
 {
     unsigned char c = (unsigned char)text[0];
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    int64_t n = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    return n < size ? n : size;
 }
 
 bool ft_charmap_apply(const ft_charmap *map, const char *text, int64_t size, ft_bytes *out)
@@ -65,7 +67,7 @@ bool ft_charmap_apply(const ft_charmap *map, const char *text, int64_t size, ft_
         int64_t n = part ? (int64_t)strlen(part) : 0;
         if (!step) {
             part = text + at;
-            n = step = char_bytes(part);
+            n = step = char_bytes(part, size - at);
         }
         while (after_space && n > 0 && *part == ' ') part++, n--;
         if (n == 0) continue;
@@ -101,13 +103,8 @@ ft_status ft_charmap_new(ft_charmap **out, const char *bytes, int64_t size, ft_e
         ft_free(map);
         return ft_fail(err, FT_NOMEM, "tokenizer: no memory for a character map");
     }
-    int64_t n = size - (map->texts - map->bytes), bad = ft_utf8_check(map->texts, n);
     *out = map;
-    if (bad < 0) return FT_OK;
-    ft_charmap_free(map);
-    *out = NULL;
-    return ft_fail(err, FT_FORMAT, "character map: texts are not UTF-8 at byte %lld",
-                   (long long)bad);
+    return FT_OK;
 }
 
 void ft_charmap_free(ft_charmap *map)

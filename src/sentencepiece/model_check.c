@@ -6,6 +6,7 @@
  * Whatever else is wrong the library finds itself. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "sentencepiece/spm_file.h"
 #include "sentencepiece/sentencepiece.h"
 
@@ -49,8 +50,13 @@ ft_status ft_charmap_check(ft_span map, ft_error *err)
                        (long long)map.size);
     if (map.data[map.size - 1] != 0)
         return ft_fail(err, FT_FORMAT, "sentencepiece model: character map does not end in NUL");
-    return check_trie((ft_span){map.data + FT_SPM_TRIE_AT, trie}, map.size - FT_SPM_TRIE_AT - trie,
-                      err);
+    int64_t texts = FT_SPM_TRIE_AT + (int64_t)trie, n_texts = map.size - texts;
+    int64_t bad = ft_utf8_check((const char *)map.data + texts, n_texts);
+    if (bad >= 0)
+        return ft_fail(err, FT_FORMAT,
+                       "sentencepiece model: character map's texts are not UTF-8 at byte %lld",
+                       (long long)bad);
+    return check_trie((ft_span){map.data + FT_SPM_TRIE_AT, trie}, n_texts, err);
 }
 
 static ft_status check_normalizer(ft_span spec, ft_error *err)

@@ -46,6 +46,7 @@ static int64_t char_bytes(unsigned char c)
 static void extend(const ft_segmenter *s, const ft_bytes *text, int64_t at, path *paths)
 {
     int64_t one = at + char_bytes((unsigned char)text->data[at]);
+    if (one > text->n) one = text->n; /* a text of the map may begin within a character */
     const ft_piece_node *nodes = s->pieces.nodes;
     float till_here = paths[at].score;
     bool covered = false; /* by a piece of one character */
