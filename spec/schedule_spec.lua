@@ -104,6 +104,16 @@ describe("schedules", function()
       assert.error_matches(function() ft.schedule { name = "x", nxt = 1 } end, "nxt")
    end)
 
+   it("refuse more replicas than devices are listed", function()
+      local function refused(replicas)
+         local make = core.schedule.make
+         return files.failure(make, { replicas = replicas, device = { 1 }, devices = 1 }).message
+      end
+      assert.matches("option 'replicas': stages 1 to 1 have more than the 1 that 'device' lists",
+         refused { 2 ^ 31 - 1, 1 })
+      assert.matches("stages 1 to 2 have more than the 1", refused { 1, 2 ^ 31 - 1 })
+   end)
+
    it("play replicas, halves and versions", function()
       local plan = ft.schedule.play {
          stages = { { device = { 1, 2, 3 }, forward_ns = 30, backward_ns = 60 },

@@ -239,12 +239,17 @@ static ft_edge *need_edges(lua_State *L, int t, int n)
 /* Replicas: how many of each stage, and all devices stage by stage. */
 static void opt_replicas(lua_State *L, int t, ft_pipeline *p)
 {
-    int n = p->n_stages;
+    int n = p->n_stages, listed = script_list_length(L, t, "device");
     int *count = script_need_ints(L, t, "replicas", n, 0);
     int *first = lua_newuserdata(L, ((size_t)n + 1) * sizeof *first);
     first[0] = 0;
     for (int s = 0; s < n; s++) {
         if (count[s] < 1) script_fault(L, "option 'replicas': stage %d has none", s + 1);
+        if (count[s] > listed - first[s]) /* which sums of any numbers would pass by wrapping */
+            script_fault(L,
+                         "option 'replicas': stages 1 to %d have more than the %d that 'device' "
+                         "lists",
+                         s + 1, listed);
         first[s + 1] = first[s] + count[s];
     }
     p->replica_first = first;
