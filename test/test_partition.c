@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -430,6 +431,33 @@ static void test_unequal_devices_prove_what_was_tried(void)
     }
 }
 
+static void *solve_chain(void *context)
+{
+    static const ft_partition_options options = {.method = "seq"};
+    ft_partition_result r = {0};
+    ft_error err;
+    chain *c = context;
+    CHECK_STATUS(ft_partition_solve(&c->problem, &options, &r, &err), FT_OK);
+    CHECK(r.proved && r.objective_ns == c->problem.n_nodes);
+    ft_partition_result_free(&r);
+    return NULL;
+}
+
+/* A stage of many elements takes memory, and no more of a stack than a short one. */
+static void test_long_chains_fit_small_stacks(void)
+{
+    enum { N = 6000, STACK_BYTES = 256 << 10 };
+    pthread_attr_t small;
+    pthread_t thread;
+    chain c;
+    if (!chain_new(&c, N, 1)) return;
+    pthread_attr_init(&small);
+    CHECK(pthread_attr_setstacksize(&small, STACK_BYTES) == 0);
+    if (CHECK(pthread_create(&thread, &small, solve_chain, &c) == 0)) pthread_join(thread, NULL);
+    pthread_attr_destroy(&small);
+    chain_free(&c);
+}
+
 static void test_no_memory_leaves_nothing_behind(void)
 {
     random_case c;
@@ -457,6 +485,7 @@ int main(void)
     RUN(test_greedy_is_contiguous_and_not_better);
     RUN(test_memory_in_flight);
     RUN(test_unequal_devices_prove_what_was_tried);
+    RUN(test_long_chains_fit_small_stacks);
     RUN(test_no_memory_leaves_nothing_behind);
     return check_report();
 }

@@ -28,6 +28,12 @@ typedef struct device_class {
     int barred; /* units of the present stage that may not be on its devices */
 } device_class;
 
+/* A state that the walk is at or passed, its step that is tried, and the sums before that. */
+typedef struct visit {
+    int state, next;
+    ft_load before;
+} visit;
+
 typedef struct walk {
     const ft_ground *g;
     const ft_elements *e;
@@ -44,7 +50,8 @@ typedef struct walk {
     unsigned char *by; /* and the class that took the step */
     ft_load sums;
     int *held;
-    int *skipped;       /* by element: depth of the walk that passed it over, or 0 */
+    int *skipped;       /* by element: 1 + depth of the walk that passed it over, or 0 */
+    visit *way;         /* by depth; NULL for a chain */
     int begin;          /* the state the walk started from */
     double *work_after; /* by state: work that is not in it, on the fastest devices for it */
     double *rate;       /* by combination: work that the devices left do in a ns, at most */
@@ -249,26 +256,52 @@ static bool is_over(walk *w)
     return w->over |= ft_ground_stopped(w->g);
 }
 
-/* As deep as the longest stage has elements. */
-static void walk_from(walk *w, int state, int depth)
+/* Takes out the element that the walk put in at the depth, and passes it over from there on. */
+static void take_out(walk *w, int depth)
+{
+    visit *v = &w->way[depth];
+    int element = w->l->step_element[v->next++];
+    change_element(w, element, -1);
+    w->sums = v->before;
+    w->skipped[element] = depth + 1;
+}
+
+static void leave(walk *w, int depth)
 {
     const lattice *l = w->l;
-    for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++) {
-        int element = l->step_element[i];
-        if (w->skipped[element]) continue;
-        if (is_over(w)) break;
-        ft_load before = w->sums; /* taking out again would leave rounding behind */
-        change_element(w, element, 1);
-        if (may_grow(w)) {
-            take_stage(w, l->step_state[i]);
-            walk_from(w, l->step_state[i], depth + 1);
-        }
-        change_element(w, element, -1);
-        w->sums = before;
-        w->skipped[element] = depth;
-    }
+    int state = w->way[depth].state;
     for (int i = l->step_first[state]; i < l->step_first[state + 1]; i++)
-        if (w->skipped[l->step_element[i]] == depth) w->skipped[l->step_element[i]] = 0;
+        if (w->skipped[l->step_element[i]] == depth + 1) w->skipped[l->step_element[i]] = 0;
+}
+
+/* The stages from w->begin on. The way is as long as the longest of them has elements, which is
+ * more than a thread's stack has room for. */
+static void walk_from_begin(walk *w)
+{
+    const lattice *l = w->l;
+    int depth = 0;
+    w->way[0] = (visit){.state = w->begin, .next = l->step_first[w->begin]};
+    while (depth >= 0) {
+        visit *v = &w->way[depth];
+        if (v->next == l->step_first[v->state + 1] || is_over(w)) {
+            leave(w, depth);
+            if (--depth >= 0) take_out(w, depth);
+            continue;
+        }
+        int element = l->step_element[v->next], state = l->step_state[v->next];
+        if (w->skipped[element]) {
+            v->next++;
+            continue;
+        }
+        v->before = w->sums; /* taking out again would leave rounding behind */
+        change_element(w, element, 1);
+        if (!may_grow(w)) {
+            take_out(w, depth);
+            continue;
+        }
+        take_stage(w, state);
+        w->way[++depth] = (visit){.state = state, .next = l->step_first[state]};
+    }
 }
 
 /* The most that may be left to do after a stage from w->begin. */
@@ -336,7 +369,7 @@ static int walk_all(walk *w)
         if (w->l->place)
             slide(w, window);
         else
-            walk_from(w, w->begin, 1);
+            walk_from_begin(w);
     }
     while (window[1] > window[0]) change_element(w, w->l->step_element[window[0]++], -1);
     const double *end = &w->best[(int64_t)(n - 1) * w->n_counts];
@@ -386,7 +419,9 @@ static bool walk_new(walk *w, const ft_ground *g, const ft_elements *e, const la
     w->by = ft_alloc(cells);
     w->held = ft_arena_array(g->arena, g->n_nets + 1, sizeof *w->held);
     w->skipped = ft_arena_array(g->arena, e->n + 1, sizeof *w->skipped);
-    return w->best && w->from && w->by && w->held && w->skipped && measure(w);
+    if (!l->place) w->way = ft_alloc((l->n_elements + 1) * (int64_t)sizeof *w->way);
+    return w->best && w->from && w->by && w->held && w->skipped && (w->way || l->place) &&
+           measure(w);
 }
 
 static void walk_free(walk *w)
@@ -394,6 +429,7 @@ static void walk_free(walk *w)
     ft_free(w->best);
     ft_free(w->from);
     ft_free(w->by);
+    ft_free(w->way);
 }
 
 /* Where memory depends on how many stages there are, every number of them is tried. */
