@@ -339,6 +339,21 @@ describe("a cluster from a table", function()
    it("is checked again by the engine", function()
       assert.matches("device 1: 'flops_per_s' is %-1, expected a number above 0",
          files.failure(core.engine.devices, { { memory_bytes = 1, flops_per_s = -1 } }))
+      local function wrong(key, value, expected)
+         local row = { memory_bytes = 1, flops_per_s = 1, bytes_per_s = 1, link_bytes_per_s = 1 }
+         row[key] = value
+         local said = tostring(files.failure(core.engine.devices, { row }))
+         assert.matches(("device 1: '%s' is .*, expected a%s"):format(key, expected), said)
+      end
+      for _, key in ipairs { "threads", "card", "rank" } do
+         wrong(key, 1.5, " whole number from [01] to 32767$")
+         wrong(key, 1e300, " whole number")
+      end
+      wrong("threads", 0.5, " whole number from 1 ")
+      wrong("memory_bytes", 0.5, " number from 1 to 9007199254740992$")
+      for _, key in ipairs { "memory_bytes", "library_bytes", "link_latency_ns" } do
+         wrong(key, 1e300, " number from [01] to 9007199254740992$")
+      end
       assert.matches("a cluster of 0 devices", files.failure(core.engine.devices, {}))
    end)
 end)

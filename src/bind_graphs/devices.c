@@ -26,6 +26,18 @@ static double row_number(lua_State *L, int i, const char *key, double preset, bo
     return value;
 }
 
+/* One that is used as an integer, from `least` on; of bytes and ns a fraction is left out. */
+static int64_t row_integer(lua_State *L, int i, const char *key, double preset, double least,
+                           double most)
+{
+    double value = row_number(L, i, key, preset, least == 0);
+    bool counts = most <= INT32_MAX;
+    if (!(value >= least && value <= most) || (counts && value != floor(value)))
+        script_fault(L, "device %d: '%s' is %.17g, expected a%s number from %.0f to %.0f", i, key,
+                     value, counts ? " whole" : "", least, most);
+    return (int64_t)value;
+}
+
 static void read_device(lua_State *L, int i, ft_device *d)
 {
     if (!lua_istable(L, -1)) script_fault(L, "device %d: expected a table", i);
@@ -36,18 +48,18 @@ static void read_device(lua_State *L, int i, ft_device *d)
     *d = (ft_device){.kind = driver ? driver->kind : FT_DEVICE_SIM,
                      .driver = driver,
                      .index = i - 1,
-                     .n_threads = (int)row_number(L, i, "threads", 1, false),
-                     .card = (int)row_number(L, i, "card", 0, true),
-                     .rank = (int)row_number(L, i, "rank", 0, true),
-                     .memory_bytes = (int64_t)row_number(L, i, "memory_bytes", NAN, false),
+                     .n_threads = (int)row_integer(L, i, "threads", 1, 1, INT16_MAX),
+                     .card = (int)row_integer(L, i, "card", 0, 0, INT16_MAX),
+                     .rank = (int)row_integer(L, i, "rank", 0, 0, INT16_MAX),
+                     .memory_bytes = row_integer(L, i, "memory_bytes", NAN, 1, 0x1p53),
                      .flops_per_s = row_number(L, i, "flops_per_s", NAN, false),
                      .bf16_flops_per_s = row_number(L, i, "bf16_flops_per_s", 0, true),
                      .f16_flops_per_s = row_number(L, i, "f16_flops_per_s", 0, true),
                      .tf32_flops_per_s = row_number(L, i, "tf32_flops_per_s", 0, true),
                      .bytes_per_s = row_number(L, i, "bytes_per_s", NAN, false),
                      .link_bytes_per_s = row_number(L, i, "link_bytes_per_s", NAN, false),
-                     .link_latency_ns = (int64_t)row_number(L, i, "link_latency_ns", 1, true),
-                     .library_bytes = (int64_t)row_number(L, i, "library_bytes", 0, true),
+                     .link_latency_ns = row_integer(L, i, "link_latency_ns", 1, 0, 0x1p53),
+                     .library_bytes = row_integer(L, i, "library_bytes", 0, 0, 0x1p53),
                      .host_limit = row_number(L, i, "host_limit", 0, true)};
     lua_getfield(L, -1, "unpacked");
     d->unpacked = d->kind == FT_DEVICE_CPU && lua_toboolean(L, -1);
