@@ -184,6 +184,39 @@ static void test_annotations_are_kept(void)
     ft_plan_free(plan);
 }
 
+/* A stage on so many devices that their list is longer than a message. */
+static void test_long_words_come_back(void)
+{
+    enum { REPLICAS = 200 };
+    ft_pipeline p = {.n_stages = 1, .n_devices = REPLICAS, .micro_batches = REPLICAS};
+    ft_error err = {0};
+    ft_plan *plan = NULL, *again = NULL;
+    ft_text text = {0}, second = {0};
+    int device[REPLICAS];
+    static const int first[] = {0, REPLICAS}, on[] = {0};
+    static const uint8_t rule[] = {FT_REPLICAS_ROUND_ROBIN};
+    static const double ns[] = {1};
+    const ft_stage_costs costs = {.forward_ns = ns, .backward_ns = ns};
+    for (int d = 0; d < REPLICAS; d++) device[d] = d;
+    p.n_batches = 1;
+    p.device = on;
+    p.replica_first = first;
+    p.replica_device = device;
+    p.replica_rule = rule;
+    p.costs = &costs;
+    CHECK_STATUS(ft_plan_make(&plan, &p, ft_schedule_find("gpipe"), &err), FT_OK);
+    CHECK_STATUS(ft_plan_write(plan, &text, &err), FT_OK);
+    CHECK(strstr(text.data, ",198,199 "));
+    if (CHECK_STATUS(ft_plan_parse(&again, text.data, &err), FT_OK)) {
+        CHECK_STATUS(ft_plan_write(again, &second, &err), FT_OK);
+        CHECK(!strcmp(text.data, second.data));
+    }
+    ft_text_fini(&text);
+    ft_text_fini(&second);
+    ft_plan_free(plan);
+    ft_plan_free(again);
+}
+
 static void test_bad_text_is_refused_with_its_line(void)
 {
     static const plan_fault rows[] = {
@@ -358,6 +391,7 @@ int main(void)
     RUN(test_all_that_may_be_said_comes_back);
     RUN(test_edges_take_turns);
     RUN(test_annotations_are_kept);
+    RUN(test_long_words_come_back);
     RUN(test_bad_text_is_refused_with_its_line);
     RUN(test_wrong_plans_are_refused_in_words);
     RUN(test_derived_numbers_may_be_left_out);

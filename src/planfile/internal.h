@@ -54,6 +54,7 @@ ft_status parser_no_memory(const parser *p, ft_error *err);
 void *growing_add(growing *g, int64_t size);
 
 word next_word(parser *p); /* empty at the end of the line */
+int shown(word w);         /* bytes of it that a message has room for */
 bool word_is(word w, const char *text);
 bool takes_word(parser *p, const char *text); /* past it, if it is the next */
 /* Moves *at over a decimal number of 0 to `most`; false when there is none. */

@@ -19,7 +19,7 @@ static ft_status read_schedule(parser *p, ft_error *err)
     if (!ft_plan_name_ok(name))
         return parser_fault(p, err,
                             "schedule is '%.*s', expected 1 to 31 letters, digits, '-', '_' or '.'",
-                            w.length, w.text);
+                            shown(w), w.text);
     memcpy(p->plan->schedule, name, sizeof name);
     return FT_OK;
 }
@@ -106,7 +106,7 @@ static ft_status read_stage_devices(parser *p, int s, ft_error *err)
         if (p->n_replicas[s] == p->plan->n_devices ||
             !scan_number(&at, end, p->plan->n_devices - 1, &device))
             return parser_fault(p, err, "device is '%.*s', expected a number from 0 to %d",
-                                w.length, w.text, p->plan->n_devices - 1);
+                                shown(w), w.text, p->plan->n_devices - 1);
         int *place = growing_add(&p->replicas, sizeof *place);
         if (!place) return parser_no_memory(p, err);
         *place = (int)device;
@@ -114,7 +114,7 @@ static ft_status read_stage_devices(parser *p, int s, ft_error *err)
     } while (scan_char(&at, end, ','));
     if (at == end) return FT_OK;
     return parser_fault(p, err, "device is '%.*s', expected numbers with ',' between them",
-                        w.length, w.text);
+                        shown(w), w.text);
 }
 
 static ft_status read_rule(parser *p, int s, ft_error *err)
@@ -125,7 +125,7 @@ static ft_status read_rule(parser *p, int s, ft_error *err)
             p->rule[s] = (uint8_t)i;
             return FT_OK;
         }
-    return parser_fault(p, err, "replicas is '%.*s', expected round-robin or block", w.length,
+    return parser_fault(p, err, "replicas is '%.*s', expected round-robin or block", shown(w),
                         w.text);
 }
 
@@ -226,7 +226,7 @@ static ft_status read_edge(parser *p, ft_error *err)
     if (!scan_edge(w, p->plan->n_stages, &e))
         return parser_fault(p, err,
                             "edge is '%.*s', expected two actions with stages below %d, as F0>F1",
-                            w.length, w.text, p->plan->n_stages);
+                            shown(w), w.text, p->plan->n_stages);
     FT_TRY(expect(p, "bytes", err));
     FT_TRY(read_number(p, "bytes", 0, INT64_MAX, &e.bytes, err));
     FT_TRY(expect(p, "slots", err));
@@ -267,7 +267,7 @@ static ft_status read_node_stage(parser *p, ft_error *err)
                 p, err,
                 "node-stage is '%.*s', expected STAGE*NODES with a stage below %d and at most "
                 "%lld nodes more",
-                w.length, w.text, p->plan->n_stages, (long long)(p->n_nodes - p->nodes.n));
+                shown(w), w.text, p->plan->n_stages, (long long)(p->n_nodes - p->nodes.n));
         for (int64_t i = 0; i < times; i++) {
             int *place = growing_add(&p->nodes, sizeof *place);
             if (!place) return parser_no_memory(p, err);
@@ -363,7 +363,7 @@ static ft_status read_list(parser *p, int part, ft_error *err)
                 "action is '%.*s', expected as F0.3.2, F0.3.2-5, F0.3.2~1, S0.3.2:1, "
                 "O0.3.2:activations or U0.3, with a stage below %d, a batch below %d and a "
                 "micro-batch below %d",
-                w.length, w.text, p->plan->n_stages, p->plan->n_batches, p->plan->micro_batches);
+                shown(w), w.text, p->plan->n_stages, p->plan->n_batches, p->plan->micro_batches);
         p->stored += n;
         if (p->stored > FT_PLAN_MAX_STORED)
             return parser_fault(p, err, "more than %d actions", FT_PLAN_MAX_STORED);
@@ -441,14 +441,14 @@ static ft_status read_line(parser *p, ft_error *err)
     if (!w.length) return FT_OK;
     int row = 0;
     while (row < N_WORDS && !word_is(w, words[row].word)) row++;
-    if (row == N_WORDS) return parser_fault(p, err, "unknown word '%.*s'", w.length, w.text);
+    if (row == N_WORDS) return parser_fault(p, err, "unknown word '%.*s'", shown(w), w.text);
     if (words[row].once && (p->seen >> row & 1))
         return parser_fault(p, err, "'%s' stands twice", words[row].word);
     FT_TRY(read_sizes_first(p, row, err));
     p->seen |= 1U << row;
     FT_TRY(words[row].read(p, err));
     w = next_word(p);
-    if (w.length) return parser_fault(p, err, "'%.*s' was not expected here", w.length, w.text);
+    if (w.length) return parser_fault(p, err, "'%.*s' was not expected here", shown(w), w.text);
     return FT_OK;
 }
 

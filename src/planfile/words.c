@@ -3,6 +3,7 @@
  * Numbers are limited before anything is allocated for them. */
 #include "planfile/internal.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +50,13 @@ word next_word(parser *p)
     while (p->at < p->end && is_space(*p->at)) p->at++;
     word w = {.text = p->at};
     while (p->at < p->end && !is_space(*p->at)) p->at++;
-    w.length = (int)(p->at - w.text > 200 ? 200 : p->at - w.text);
+    w.length = p->at - w.text > INT_MAX ? INT_MAX : (int)(p->at - w.text);
     return w;
+}
+
+int shown(word w)
+{
+    return w.length > 100 ? 100 : w.length;
 }
 
 bool word_is(word w, const char *text)
@@ -85,7 +91,7 @@ ft_status read_number(parser *p, const char *what, int64_t least, int64_t most, 
     const char *at = w.text;
     if (scan_number(&at, w.text + w.length, most, out) && at == w.text + w.length && *out >= least)
         return FT_OK;
-    return parser_fault(p, err, "%s is '%.*s', expected a number from %lld to %lld", what, w.length,
+    return parser_fault(p, err, "%s is '%.*s', expected a number from %lld to %lld", what, shown(w),
                         w.text, (long long)least, (long long)most);
 }
 
@@ -102,7 +108,7 @@ ft_status expect(parser *p, const char *text, ft_error *err)
 {
     word w = next_word(p);
     if (word_is(w, text)) return FT_OK;
-    return parser_fault(p, err, "found '%.*s', expected '%s'", w.length, w.text, text);
+    return parser_fault(p, err, "found '%.*s', expected '%s'", shown(w), w.text, text);
 }
 
 bool takes_word(parser *p, const char *text)
@@ -131,7 +137,7 @@ ft_status read_classes(parser *p, int64_t bytes[FT_MEMORY_CLASSES], ft_error *er
         while (c < FT_MEMORY_CLASSES && !word_is(w, ft_memory_classes[c].name)) c++;
         if (c == FT_MEMORY_CLASSES)
             return parser_fault(p, err, "found '%.*s', expected a class of memory, as '%s'",
-                                w.length, w.text, ft_memory_classes[0].name);
+                                shown(w), w.text, ft_memory_classes[0].name);
         if (seen >> c & 1)
             return parser_fault(p, err, "'%s' stands twice", ft_memory_classes[c].name);
         seen |= 1U << c;
