@@ -458,6 +458,27 @@ static void test_long_chains_fit_small_stacks(void)
     chain_free(&c);
 }
 
+/* 2^45 bytes for each of 2^18 micro-batches are 2^63: as a sum that wraps, less than nothing. */
+static void test_more_in_flight_than_can_be_counted_is_refused(void)
+{
+    static const ft_partition_options options = {.method = "greedy"};
+    static const int64_t saved[] = {(int64_t)1 << 45, (int64_t)1 << 45};
+    chain c;
+    if (!chain_new(&c, 2, 2)) return;
+    c.problem.saved_bytes = saved;
+    c.problem.flat = true;
+    for (int d = 0; d < 2; d++) c.devices[d].memory_bytes = (int64_t)1 << 46;
+    for (int shift = 0; shift <= 20; shift++) {
+        ft_partition_result r = {0};
+        ft_error err = {0};
+        c.problem.in_flight = 1 << shift;
+        ft_status status = ft_partition_solve(&c.problem, &options, &r, &err);
+        CHECK_STATUS(status, shift <= 1 ? FT_OK : shift < 16 ? FT_INFEASIBLE : FT_INVALID);
+        ft_partition_result_free(&r);
+    }
+    chain_free(&c);
+}
+
 static void test_no_memory_leaves_nothing_behind(void)
 {
     random_case c;
@@ -486,6 +507,7 @@ int main(void)
     RUN(test_memory_in_flight);
     RUN(test_unequal_devices_prove_what_was_tried);
     RUN(test_long_chains_fit_small_stacks);
+    RUN(test_more_in_flight_than_can_be_counted_is_refused);
     RUN(test_no_memory_leaves_nothing_behind);
     return check_report();
 }

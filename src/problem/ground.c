@@ -134,8 +134,8 @@ static ft_status check_devices(const ft_partition_problem *p, ft_error *err)
 static ft_status check_nodes(const ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
-    const int64_t *const bytes[2] = {p->fixed_bytes, p->saved_bytes};
-    int64_t sum = 0;
+    const int64_t *const bytes[2] = {p->saved_bytes, p->fixed_bytes};
+    int64_t sum = 0, saved = 0, held;
     char name[96];
     for (int row = 0; row < p->n_kinds * 2; row++) {
         const double *times = row < p->n_kinds ? p->node_ns : p->last_ns;
@@ -146,7 +146,8 @@ static ft_status check_nodes(const ft_ground *g, ft_error *err)
                                ft_ground_name(g, i, name), ns);
         }
     }
-    for (int row = 0; row < 2; row++)
+    for (int row = 0; row < 2; row++) {
+        saved = sum;
         for (int i = 0; bytes[row] && i < p->n_nodes; i++)
             if (bytes[row][i] < 0 || __builtin_add_overflow(sum, bytes[row][i], &sum) ||
                 sum > INT64_MAX / 4096)
@@ -154,6 +155,13 @@ static ft_status check_nodes(const ft_ground *g, ft_error *err)
                                "partition: %s needs %lld bytes, expected 0 or more, and all nodes "
                                "less than 2^51",
                                ft_ground_name(g, i, name), (long long)bytes[row][i]);
+    }
+    /* then no sum of what devices hold wraps */
+    if (__builtin_mul_overflow(saved, p->in_flight, &held) || held > INT64_MAX / 2)
+        return ft_fail(err, FT_INVALID,
+                       "partition: nodes save %lld bytes for each of %d micro-batches in flight, "
+                       "expected less than 2^62 for all",
+                       (long long)saved, p->in_flight);
     return FT_OK;
 }
 
