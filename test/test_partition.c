@@ -479,6 +479,29 @@ static void test_more_in_flight_than_can_be_counted_is_refused(void)
     chain_free(&c);
 }
 
+/* One node a stage, one stage for each machine of two devices: pairs of them are one unit, or each
+ * is twice on its machine. There are 2^39 ways to nest them in levels, and each part is priced
+ * once.
+ */
+static void test_pipedream_prices_long_pipelines(void)
+{
+    enum { N = 40 };
+    ft_partition_result r = {0};
+    ft_error err;
+    chain c;
+    if (!chain_new(&c, N, 2 * N)) return;
+    for (int d = 0; d < 2 * N; d++) c.devices[d].bytes_per_s = 1e9;
+    for (int i = 0; i < N; i++) c.device[i] = 2 * i;
+    c.problem.n_levels = 2;
+    c.problem.level_devices[0] = 2;
+    c.problem.level_devices[1] = N;
+    c.problem.level_bytes_per_s[0] = c.problem.level_bytes_per_s[1] = 1e9;
+    CHECK_STATUS(ft_partition_evaluate(&c.problem, "pipedream", c.device, NULL, &r, &err), FT_OK);
+    CHECK(r.n_stages == N && r.objective_ns == 0.5);
+    ft_partition_result_free(&r);
+    chain_free(&c);
+}
+
 static void test_no_memory_leaves_nothing_behind(void)
 {
     random_case c;
@@ -508,6 +531,7 @@ int main(void)
     RUN(test_unequal_devices_prove_what_was_tried);
     RUN(test_long_chains_fit_small_stacks);
     RUN(test_more_in_flight_than_can_be_counted_is_refused);
+    RUN(test_pipedream_prices_long_pipelines);
     RUN(test_no_memory_leaves_nothing_behind);
     return check_report();
 }

@@ -315,47 +315,83 @@ ft_status ft_solve_pipedream(ft_ground *g, ft_partition_result *result, ft_error
 /* -- pricing a split that is given ------------------------------------------------------------- */
 
 typedef struct pricing {
-    dream d;             /* its states are the ends of the stages */
-    const int *replicas; /* by stage */
+    dream d;                           /* its states are the ends of the stages */
+    int *devices_first;                /* by stage: the devices of those before it */
+    double *best[FT_PARTITION_LEVELS]; /* by level and last stage; see price_level */
 } pricing;
 
 static double price_level(const pricing *x, int index, int i, int j, int machines, int times);
+
+static int devices_of(const pricing *x, int i, int j)
+{
+    return x->devices_first[j + 1] - x->devices_first[i];
+}
 
 /* Stages i ... j as one unit of the level, r times over. */
 static double price_unit(const pricing *x, int index, int i, int j, int r, int times)
 {
     if (index) return price_level(x, index - 1, i, j, x->d.levels[index - 1].machines, times * r);
-    return i == j && x->replicas[j] == times * r ? between(x->d.s.compute_ns, i, j) : HUGE_VAL;
+    return i == j && devices_of(x, i, j) == times * r ? between(x->d.s.compute_ns, i, j) : HUGE_VAL;
 }
 
-/* Devices that the stages have, and that so many machines of the level are. */
-static bool are_machines(const pricing *x, int index, int i, int j, int64_t machines, int times)
+/* Machines of the level that stages i ... j fill, each `times` over; 0: they leave a part of one.
+ */
+static int machines_of(const pricing *x, int index, int i, int j, int times)
 {
-    int64_t devices = 0;
-    for (int s = i; s <= j; s++) devices += x->replicas[s];
-    for (int l = 0; l < index; l++) machines *= x->d.levels[l].machines;
-    return devices == machines * times;
+    int64_t devices = devices_of(x, i, j), each = times;
+    for (int l = 0; l < index; l++) each *= x->d.levels[l].machines;
+    return devices % each ? 0 : (int)(devices / each);
 }
 
-/* The recurrence of fill_column, where the stages are known but not how they nest in levels. */
-static double price_level(const pricing *x, int index, int i, int j, int machines, int times)
+/* Stages i ... j as one unit, on as many machines as it fills. */
+static double price_alone(const pricing *x, int index, int i, int j, int times)
 {
     const level *l = &x->d.levels[index];
-    double best = HUGE_VAL;
-    if (!are_machines(x, index, i, j, machines, times)) return HUGE_VAL;
-    double ns = price_unit(x, index, i, j, machines, times);
-    if (ns < HUGE_VAL && keeps_memory(&x->d, l, i, j, machines, machines))
-        best = replicate(&x->d, l, ns, i, j, machines, l->inside);
-    for (int k = j - 1; k >= i; k--)
-        for (int r = 1; r < machines; r++) {
-            if (!are_machines(x, index, k + 1, j, r, times)) continue;
-            ns = price_unit(x, index, k + 1, j, r, times);
-            if (ns == HUGE_VAL || !keeps_memory(&x->d, l, k + 1, j, machines, r)) continue;
-            ns = replicate(&x->d, l, ns, k + 1, j, r, 1);
-            ns = fmax(ns, fmax(transfer(&x->d, l, k, r), transfer(&x->d, l, j, r)));
-            best = fmin(best, fmax(ns, price_level(x, index, i, k, machines - r, times)));
-        }
-    return best;
+    int m = machines_of(x, index, i, j, times);
+    double ns = price_unit(x, index, i, j, m, times);
+    if (ns == HUGE_VAL || !keeps_memory(&x->d, l, i, j, m, m)) return HUGE_VAL;
+    return replicate(&x->d, l, ns, i, j, m, l->inside);
+}
+
+/* Stages k + 1 ... j as the last unit of m machines, behind others. */
+static double price_behind(const pricing *x, int index, int k, int j, int m, int times)
+{
+    const level *l = &x->d.levels[index];
+    int r = machines_of(x, index, k + 1, j, times);
+    double ns = r ? price_unit(x, index, k + 1, j, r, times) : HUGE_VAL;
+    if (ns == HUGE_VAL || !keeps_memory(&x->d, l, k + 1, j, m, r)) return HUGE_VAL;
+    ns = replicate(&x->d, l, ns, k + 1, j, r, 1);
+    return fmax(ns, fmax(transfer(&x->d, l, k, r), transfer(&x->d, l, j, r)));
+}
+
+/* The recurrence of fill_column, where the stages are known but not how they nest in levels. So
+ * stages i ... j fill a number of machines that is known as well, and the best for each end is
+ * found once. A level's list is free again when it is needed: levels only ask those below. */
+static double price_level(const pricing *x, int index, int i, int j, int machines, int times)
+{
+    double *best = x->best[index];
+    if (machines_of(x, index, i, j, times) != machines) return HUGE_VAL;
+    for (int end = i; end <= j && !ft_ground_stopped(x->d.g); end++) {
+        int m = machines_of(x, index, i, end, times);
+        best[end] = m ? price_alone(x, index, i, end, times) : HUGE_VAL;
+        for (int k = i; m && k < end; k++)
+            if (best[k] < best[end])
+                best[end] =
+                    fmin(best[end], fmax(best[k], price_behind(x, index, k, end, m, times)));
+    }
+    return ft_ground_stopped(x->d.g) ? HUGE_VAL : best[j];
+}
+
+static bool pricing_new(pricing *x, const ft_partition_result *r)
+{
+    const ft_ground *g = x->d.g;
+    x->devices_first = ft_arena_array(g->arena, r->n_stages + 1, sizeof(int));
+    bool ok = x->devices_first;
+    for (int s = 0; ok && s < r->n_stages; s++)
+        x->devices_first[s + 1] = x->devices_first[s] + r->stage_replicas[s];
+    for (int l = 0; l < x->d.n_levels; l++)
+        ok = ok && (x->best[l] = ft_arena_array(g->arena, r->n_stages, sizeof(double)));
+    return ok;
 }
 
 /* A device without nodes repeats the stage of the device before it. */
@@ -375,12 +411,14 @@ static ft_status count_replicas(const ft_ground *g, ft_partition_result *r, ft_e
 
 ft_status ft_price_pipedream(const ft_ground *g, ft_partition_result *r, ft_error *err)
 {
-    pricing x = {.d = {.g = g}, .replicas = r->stage_replicas};
+    pricing x = {.d = {.g = g}};
     FT_TRY(set_levels(&x.d, err));
     FT_TRY(count_replicas(g, r, err));
     FT_TRY(states_of_stages(g, r->stage, r->n_stages, &x.d.s, err));
+    if (!pricing_new(&x, r)) return ft_ground_no_memory(g, err);
     int top = x.d.n_levels - 1;
     double ns = price_level(&x, top, 0, r->n_stages - 1, x.d.levels[top].machines, 1);
+    if (ft_ground_stopped(g)) return ft_ground_cancelled(err);
     if (ns == HUGE_VAL)
         return ft_fail(err, FT_INFEASIBLE,
                        "partition: pipedream's levels cannot be filled with these %d stages, or "
