@@ -104,6 +104,26 @@ describe("schedules", function()
       assert.error_matches(function() ft.schedule { name = "x", nxt = 1 } end, "nxt")
    end)
 
+   it("pass on what rules raise: words of the API, and that the script is to end", function()
+      local function play(next)
+         return files.failure(ft.schedule.play, { stages = stages(2), micro_batches = 2,
+            batches = 2, schedule = ft.schedule { name = "mine", next = next } })
+      end
+      local problem = play(function() core.json.decode("{") end)
+      assert.matches("^schedule mine: next: JSON text:1:1: ", problem.message)
+      assert.equal("invalid argument", problem.status)
+      local function raising(words)
+         return play(function() error(setmetatable({}, { __tostring = words })) end)
+      end
+      assert.matches("^schedule mine: next: so$", raising(function() return "so" end).message)
+      problem = raising(error)
+      assert.matches("^schedule mine: next: raised what has no words$", problem.message)
+      assert.matches("next: raised what has no words$", play(function() error({}) end).message)
+      problem = play(function() core.fail("cancelled", "interrupted") end)
+      assert.matches("^schedule mine: next: .*interrupted$", problem.message)
+      assert.equal("cancelled", problem.status)
+   end)
+
    it("refuse more replicas than devices are listed", function()
       local function refused(replicas)
          local make = core.schedule.make

@@ -31,6 +31,7 @@ typedef struct lua_rule {
     int next; /* reference to the function */
     char name[32];
     char message[200]; /* what it raised; empty: nothing */
+    bool stopped;      /* what it raised is that the script was interrupted */
     char answer[40];   /* what it gave instead of a letter of its own; empty: nothing */
 } lua_rule;
 
@@ -81,20 +82,45 @@ static bool rule_may_say(ft_action_kind kind)
            kind == FT_ACT_BACKWARD_WEIGHT;
 }
 
+/* Words for what is raised, as its __tostring has them; called by lua_pcall, since that may raise.
+ */
+static int say_raised(lua_State *L)
+{
+    if (!luaL_callmeta(L, 1, "__tostring")) lua_pushvalue(L, 1);
+    return 1;
+}
+
+/* Keeps what was raised, which is on the stack; the first is what there is to mend. */
+static void keep_raised(lua_rule *rule, lua_State *L)
+{
+    if (rule->message[0]) return;
+    lua_pushcfunction(L, say_raised);
+    lua_pushvalue(L, -2);
+    bool said = lua_pcall(L, 1, 1, 0) == 0 && lua_tostring(L, -1);
+    snprintf(rule->message, sizeof rule->message, "%s",
+             said ? lua_tostring(L, -1) : "raised what has no words");
+    lua_pop(L, 1);
+    if (!lua_istable(L, -1)) return;
+    lua_pushstring(L, "status");
+    lua_rawget(L, -2);
+    rule->stopped =
+        lua_tostring(L, -1) && !strcmp(lua_tostring(L, -1), ft_status_text(FT_CANCELLED));
+    lua_pop(L, 1);
+}
+
 static ft_action_kind ask_lua(const ft_rule_state *state)
 {
     lua_rule *rule = state->payload;
     lua_State *L = rule->L;
-    if (!lua_checkstack(L, 6)) return FT_ACT_COUNT;
+    if (!lua_checkstack(L, 8)) return FT_ACT_COUNT;
     lua_rawgeti(L, LUA_REGISTRYINDEX, rule->next);
     push_state(L, state);
     ft_action_kind kind = FT_ACT_COUNT;
     if (lua_pcall(L, 1, 1, 0) == 0) {
         kind = letter_kind(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL);
         if (!rule_may_say(kind)) keep_answer(rule, L);
-    } else if (!rule->message[0])
-        snprintf(rule->message, sizeof rule->message, "%s",
-                 lua_tostring(L, -1) ? lua_tostring(L, -1) : "next failed");
+    } else
+        keep_raised(rule, L);
     lua_pop(L, 1);
     return kind;
 }
@@ -150,6 +176,7 @@ void script_explain_schedule(const ft_schedule *schedule, ft_error *err)
 {
     if (schedule->next != ask_lua) return;
     lua_rule *rule = schedule->payload;
+    if (rule->stopped) err->status = FT_CANCELLED;
     if (rule->message[0])
         snprintf(err->message, sizeof err->message, "schedule %s: next: %s", rule->name,
                  rule->message);
@@ -159,6 +186,7 @@ void script_explain_schedule(const ft_schedule *schedule, ft_error *err)
                  rule->answer, schedule->splits ? "'F', 'I' or 'G'" : "'F' or 'B'");
     }
     rule->message[0] = rule->answer[0] = '\0';
+    rule->stopped = false;
 }
 
 ft_weights script_opt_weights(lua_State *L, int t)
