@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
 local pipeline = require("spec.support.pipeline")
+local with = require("ftpipe.base.copy")
 local xml = require("ftpipe.text.xml")
 
 local function stages(n, costs)
@@ -331,6 +332,15 @@ describe("the engine", function()
       assert.equal("unsupported", err.status)
       assert.matches("recompute actions, as stage 0 has on device 0, can be planned and simulated "
          .. "but not executed yet", err.message)
+   end)
+
+   it("takes costs of as many devices as there may be", function()
+      local plan = pipeline.plan { profile = "fresh", devices = "cpu:1", stages = 1, steps = 1 }
+      local row, devices, costs = core.engine.devices("cpu:1")[1], {}, {}
+      for d = 1, 1024 do devices[d], costs[d] = row, with(plan.said.costs[1], {}) end
+      local o = with(plan.said, { devices = devices, costs = costs })
+      assert.matches("the plan is for 1 devices, there are 1024$", -- said after all were read
+         files.failure(core.engine.blueprint, o).message)
    end)
 end)
 

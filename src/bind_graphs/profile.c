@@ -57,7 +57,9 @@ const ft_work_costs *const *script_opt_costs(lua_State *L, int t, int n_devices,
     int list = lua_gettop(L);
     script_check_table(L, list);
     const ft_work_costs **costs = lua_newuserdata(L, (size_t)n_devices * sizeof *costs);
-    luaL_checkstack(L, 16 * n_devices, "costs");
+    luaL_checkstack(L, 24, "costs");
+    lua_newtable(L); /* holds all lists: the stack has no room for those of many devices */
+    int held = lua_gettop(L), n_held = 0;
     for (int d = 0; d < n_devices; d++) {
         costs[d] = NULL;
         lua_rawgeti(L, list, d + 1);
@@ -68,6 +70,7 @@ const ft_work_costs *const *script_opt_costs(lua_State *L, int t, int n_devices,
             lua_pop(L, 1);
         }
         if (!costs[d] && lua_toboolean(L, one)) costs[d] = script_check_costs(L, one, g);
+        while (lua_gettop(L) > held) lua_rawseti(L, held, ++n_held);
     }
     return costs;
 }
