@@ -283,8 +283,8 @@ static void no_memory(void)
     check_without_memory(try_open, &z, 3);
 }
 
-/* A file whose pickle is n times the opcode of an empty dict. */
-static ft_status open_dicts(int n, ft_error *err)
+/* A file with a large pickle and nothing else. */
+static ft_status open_program(const char *program, int n, ft_error *err)
 {
     int size = n + 4096;
     ft_archive *archive;
@@ -292,7 +292,7 @@ static ft_status open_dicts(int n, ft_error *err)
     int at = 30 + put_text(bytes + 30, "archive/data.pkl");
     put_number(bytes, 0x04034b50, 4);
     put_number(bytes + 26, (uint64_t)at - 30, 2);
-    memset(bytes + at, '}', (size_t)n);
+    memcpy(bytes + at, program, (size_t)n);
     put_number(directory, 0x02014b50, 4);
     put_number(directory + 20, (uint64_t)n, 4);
     put_number(directory + 24, (uint64_t)n, 4);
@@ -308,6 +308,45 @@ static ft_status open_dicts(int n, ft_error *err)
     ft_archive_close(archive);
     free(bytes);
     return status;
+}
+
+/* A file whose pickle is `head`, n times `one`, and `tail`. */
+static ft_status open_repeated(const char *head, const char *one, int n_one, int n,
+                               const char *tail, ft_error *err)
+{
+    int size = (int)strlen(head) + n * n_one + (int)strlen(tail), at = 0;
+    char *program = calloc(1, (size_t)size + 1);
+    at += put_text(program, head);
+    for (int i = 0; i < n; i++, at += n_one) memcpy(program + at, one, (size_t)n_one);
+    put_text(program + at, tail);
+    ft_status status = open_program(program, size, err);
+    free(program);
+    return status;
+}
+
+static ft_status open_dicts(int n, ft_error *err)
+{
+    return open_repeated("", "}", 1, n, "", err);
+}
+
+/* A value that is remembered once and repeated takes a place of the stack each time. */
+static void limits_its_repeats(void)
+{
+    ft_error err = {0};
+    CHECK_STATUS(open_repeated("}\x94", "h\0", 2, 24 << 18, "", &err), FT_FORMAT);
+    CHECK(mentions(&err, "no stop follows"));
+    CHECK_STATUS(open_repeated("}\x94", "h\0", 2, (24 << 18) + 1, "", &err), FT_FORMAT);
+    CHECK(mentions(&err, "repeats more than 6291456 values"));
+}
+
+/* What is in a dict is counted before there is a row for each. */
+static void limits_its_tensors(void)
+{
+    ft_error err = {0};
+    CHECK_STATUS(open_repeated("}(", "N", 1, 2 << 18, "u.", &err), FT_FORMAT);
+    CHECK(mentions(&err, "a key is not a string"));
+    CHECK_STATUS(open_repeated("}(", "N", 1, (2 << 18) + 2, "u.", &err), FT_FORMAT);
+    CHECK(mentions(&err, "names 262145 tensors, over the limit of 262144"));
 }
 
 static void limits_its_values(void)
@@ -335,5 +374,7 @@ int main(void)
     RUN(survives_damage);
     RUN(no_memory);
     RUN(limits_its_values);
+    RUN(limits_its_repeats);
+    RUN(limits_its_tensors);
     return check_report();
 }

@@ -27,7 +27,8 @@ struct value {
     };
 };
 
-/* A tensor takes some twenty values: a file of FT_MAX_TENSORS, a few more. */
+/* A tensor takes some twenty values, and fewer of those again from the memo: a file of
+ * FT_MAX_TENSORS, a few more. */
 enum { MAX_VALUES = 24 * FT_MAX_TENSORS };
 
 typedef struct machine {
@@ -37,7 +38,7 @@ typedef struct machine {
     int64_t code_at;
     ft_arena *arena;
     value stack, memo; /* used as lists */
-    int64_t n_values;
+    int64_t n_values, n_gets;
     ft_error *err;
 } machine;
 
@@ -247,6 +248,8 @@ static ft_status get(machine *m, int size_bytes)
 {
     int64_t index = 0;
     FT_TRY(take_size(m, size_bytes, &index));
+    if (m->n_gets++ == MAX_VALUES)
+        return ft_fail(m->err, FT_FORMAT, "repeats more than %d values", MAX_VALUES);
     if (index >= m->memo.n) return bad(m, "nothing is remembered under a number");
     return append(m, &m->stack, m->memo.items[index]);
 }
@@ -518,6 +521,9 @@ static ft_status collect_tensors(machine *m, ft_pickled **out, int *n)
     value *dict = NULL;
     FT_TRY(run(m, &dict));
     if (dict->kind != DICT) return bad(m, "a value is of another kind than expected");
+    if (dict->n / 2 > FT_MAX_TENSORS) /* before there is a row for each */
+        return ft_fail(m->err, FT_FORMAT, "names %lld tensors, over the limit of %d",
+                       (long long)(dict->n / 2), FT_MAX_TENSORS);
     *out = ft_arena_array(m->arena, dict->n / 2 + 1, sizeof(ft_pickled));
     if (!*out) return no_memory(m);
     for (int64_t i = 0; i < dict->n; i += 2) {
