@@ -226,6 +226,16 @@ local function answer(found, pieces)
    return made:answer(found, context)
 end
 
+describe("a window", function()
+   it("begins at a piece", function()
+      for _, window in ipairs { { n = 2 }, { first = 0, n = 2 } } do
+         local problem = files.failure(add, core.data.spans(), { window }, 1, 0, { 0, 0, 0, 0 },
+            { 0, 0, 0, 0 })
+         assert.matches("window 1 has no 'first', expected a piece, 1 or more", tostring(problem))
+      end
+   end)
+end)
+
 describe("a predicted answer", function()
    -- What a context of one word is cut to by pieces with blanks between them.
    local function original(pieces, text)

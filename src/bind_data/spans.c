@@ -37,6 +37,8 @@ static const ft_span_window *check_windows(lua_State *L, int t, int *n)
         lua_rawgeti(L, t, i + 1);
         script_check_table(L, lua_gettop(L));
         windows[i].first = script_field_int(L, lua_gettop(L), "first") - 1;
+        if (windows[i].first < 0)
+            script_arg_error(L, t, "window %d has no 'first', expected a piece, 1 or more", i + 1);
         windows[i].n = script_field_int(L, lua_gettop(L), "n");
         lua_pop(L, 1);
     }
