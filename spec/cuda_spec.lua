@@ -102,6 +102,9 @@ describe("a tensor on a card", function()
       assert.fails_with(function() return x:to("cpu:2") end, "'cpu:2' has 2 devices, expected one")
       assert.fails_with(function() return x:to("f99") end, "f99.*f32, f64")
       assert.fails_with(function() return y:view { 4 } end, "no view of %(4%)")
+      assert.fails_with(function() -- 3 * 2^64 + 6 elements: 6 where a product wraps
+         return y:view { 3, 239075442, 77158673929 }
+      end, "larger than any memory")
       assert.fails_with(function() return ft.tensor.ops.relu(y, { p = 1 }) end, "p")
       y:free()
       assert.fails_with(function() return y:relu() end, "freed")

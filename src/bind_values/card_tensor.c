@@ -124,6 +124,8 @@ static int tensor_view(lua_State *L)
     const card_tensor *t = check(L, 1);
     const ft_spec spec = {t->spec.dtype, script_check_shape(L, 2)};
     char from[96], to[96];
+    ft_error err;
+    if (ft_spec_check(&spec, &err) != FT_OK) return script_blame(L, &err);
     if (ft_shape_count(&spec.shape) != ft_shape_count(&t->spec.shape))
         script_arg_error(L, 2, "a tensor of %s has no view of %s",
                          ft_shape_format(&t->spec.shape, from, sizeof from),
