@@ -413,6 +413,8 @@ static void test_bad_text(void)
     check_bad("activation=1", "activation=2", "line 5: node %2 (linear) in encoder/block.0");
     check_bad("activation=1", "activation=nan", "line 5: \"activation=nan\" is not an attribute");
     check_bad("activation=1", "activation=1x", "line 5: \"1x\" is not a number");
+    check_bad("activation=1", "activation=1 activation=0",
+              "line 5: attribute \"activation\" is given twice");
     check_bad("activation=1", "active=1", "line 5: row linear has no attribute \"active\"");
     check_bad(" : f32 (4,5)", "", "line 5: expected an attribute, or \":\"");
     check_bad("(4,5)", "(4,6)", "line 5: output 0 of row linear is f32 (4, 5)");
@@ -427,6 +429,8 @@ static void test_bad_text(void)
               "line 9: tanh in \"encoder/block.0\" comes after the gradient pass");
     check_bad("output %4", "back %5 of %4 one : f32 ()\noutput %4 l\ngrad %5 of %1\noutput %4",
               "line 11: a line \"output\" after");
+    check_bad("output %4 loss\n", "frozen %5 z f32 ()\nback %6 of %4 one : f32 ()\ngrad %6 of %5\n",
+              "line 10: %5 is frozen: it has no gradient");
     check_bad("output %4 loss\n", "back %5 of %4 one : f32 ()\ngrad %5 of %1\n",
               "graph: gradient term 0: %5 has not the spec of parameter \"w\"");
 }

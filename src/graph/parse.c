@@ -218,8 +218,8 @@ static ft_status parse_scope(parser *p)
     return ft_graph_scope(p->g, p->word, p->err);
 }
 
-/* "name=number", which p->word holds. */
-static ft_status parse_attr(parser *p, ft_node *node)
+/* "name=number", which p->word holds; *given has bits of those that the line had already. */
+static ft_status parse_attr(parser *p, ft_node *node, uint64_t *given)
 {
     char *equals = strchr(p->word, '=');
     char *end;
@@ -231,6 +231,9 @@ static ft_status parse_attr(parser *p, ft_node *node)
     *equals = 0;
     for (int i = 0; i < ft_op_attr_count(node->op); i++)
         if (!strcmp(node->op->attrs[i].name, p->word)) {
+            if (*given >> i & 1)
+                return ft_fail(p->err, FT_FORMAT, "attribute \"%.100s\" is given twice", p->word);
+            *given |= (uint64_t)1 << i;
             node->attrs[i] = number;
             return FT_OK;
         }
@@ -254,9 +257,10 @@ static ft_status parse_call(parser *p, ft_node *node)
         *in = FT_NO_VALUE;
         if (!take(p, "-")) FT_TRY(read_value(p, in));
     }
+    uint64_t given = 0;
     while (*p->at != ':') {
         FT_TRY(read_word(p, "an attribute, or \":\" and the outputs"));
-        FT_TRY(parse_attr(p, node));
+        FT_TRY(parse_attr(p, node, &given));
     }
     return FT_OK;
 }
@@ -325,6 +329,8 @@ static ft_status parse_grad(parser *p)
     if (g->values[param].kind != FT_VALUE_PARAM || !ft_graph_made_in(g, v, FT_BACKWARD))
         return ft_fail(p->err, FT_FORMAT, "%%%d of %%%d is not backward's output of a parameter", v,
                        param);
+    if (g->values[param].frozen)
+        return ft_fail(p->err, FT_FORMAT, "%%%d is frozen: it has no gradient", param);
     ft_grad_term term = {g->values[param].source, v, g->values[v].source};
     return ft_graph_append_grad(g, &term, p->err);
 }
