@@ -135,6 +135,16 @@ describe("schedules", function()
       assert.matches("stages 1 to 2 have more than the 1", refused { 1, 2 ^ 31 - 1 })
    end)
 
+   it("refuse bytes that are no number of them", function()
+      local plan = core.schedule.make {
+         replicas = { 1 }, device = { 1 }, forward_ns = { 1 }, backward_ns = { 1 },
+      }
+      for _, bytes in ipairs { -1, 1e300, 0 / 0 } do
+         assert.matches("option 'saved_bytes': .* bytes of stage 1, expected 0 to 2^53",
+            files.failure(plan.simulate, plan, { saved_bytes = { bytes } }).message)
+      end
+   end)
+
    it("play replicas, halves and versions", function()
       local plan = ft.schedule.play {
          stages = { { device = { 1, 2, 3 }, forward_ns = 30, backward_ns = 60 },

@@ -213,7 +213,12 @@ static const int64_t *opt_bytes(lua_State *L, int t, const char *key, int n)
 {
     const double *given = script_opt_numbers(L, t, key, n);
     int64_t *bytes = lua_newuserdata(L, ((size_t)n + 1) * sizeof *bytes);
-    for (int i = 0; i < n; i++) bytes[i] = given ? (int64_t)given[i] : 0;
+    for (int i = 0; i < n; i++) {
+        if (given && !(given[i] >= 0 && given[i] <= 0x1p53))
+            script_fault(L, "option '%s': %g bytes of stage %d, expected 0 to 2^53", key, given[i],
+                         i + 1);
+        bytes[i] = given ? (int64_t)given[i] : 0;
+    }
     return bytes;
 }
 
