@@ -344,6 +344,18 @@ describe("the engine", function()
          .. "but not executed yet", err.message)
    end)
 
+   it("waits for times that there are", function()
+      local run = pipeline.plan { devices = "cpu:1", steps = 1 }.blueprint:run()
+      for _, seconds in ipairs { -1, 0 / 0 } do
+         for _, wait in ipairs { run.next, run.give_up } do
+            assert.matches("expected seconds, 0 or more, got ",
+               tostring(files.failure(wait, run, seconds)))
+         end
+      end
+      assert.is_nil(run:give_up(math.huge)) -- nothing is under way
+      run:free()
+   end)
+
    it("takes costs of as many devices as there may be", function()
       local plan = pipeline.plan { profile = "fresh", devices = "cpu:1", stages = 1, steps = 1 }
       local row, devices, costs = core.engine.devices("cpu:1")[1], {}, {}

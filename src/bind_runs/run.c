@@ -339,6 +339,15 @@ static void set_gaps(lua_State *L, const ft_run *run)
     lua_setfield(L, -2, "gaps");
 }
 
+/* Seconds at argument i in ns; a year stands for all that is longer. */
+static int64_t check_seconds_ns(lua_State *L, int i)
+{
+    static const double year = 3.2e7;
+    double seconds = script_check_number(L, i);
+    if (!(seconds >= 0)) script_arg_error(L, i, "expected seconds, 0 or more, got %g", seconds);
+    return (int64_t)((seconds < year ? seconds : year) * 1e9);
+}
+
 /*** The next finished batch, or nil when none was within the time.
  * @function run:next
  * @tparam number timeout seconds
@@ -351,8 +360,8 @@ static int run_next(lua_State *L)
     ft_error err;
     ft_result r;
     shared_run *shared = check_run(L, 1);
-    double timeout = script_check_number(L, 2);
-    ft_status status = ft_run_next(shared->now, &r, (int64_t)(timeout * 1e9), &err);
+    int64_t timeout_ns = check_seconds_ns(L, 2);
+    ft_status status = ft_run_next(shared->now, &r, timeout_ns, &err);
     if (status == FT_CANCELLED) return 0;
     if (status != FT_OK) return script_raise(L, &err);
     lua_createtable(L, 0, 5);
@@ -455,9 +464,8 @@ static int run_give_up(lua_State *L)
 {
     ft_error err;
     shared_run *shared = check_run(L, 1);
-    double seconds = script_check_number(L, 2);
-    if (ft_run_give_up(shared->now, (int64_t)(seconds * 1e9), &err) != FT_OK)
-        return script_raise(L, &err);
+    int64_t wait_ns = check_seconds_ns(L, 2);
+    if (ft_run_give_up(shared->now, wait_ns, &err) != FT_OK) return script_raise(L, &err);
     return 0;
 }
 
