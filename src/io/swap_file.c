@@ -43,7 +43,9 @@ static ft_status open_nameless(ft_swap_file *f, const char *dir, ft_error *err)
 
 static ft_status take_room(ft_swap_file *f, ft_error *err)
 {
-    int code = posix_fallocate(f->fd, 0, f->bytes);
+    int code;
+    do code = posix_fallocate(f->fd, 0, f->bytes);
+    while (code == EINTR); /* where signals come, as on a terminal that changes its size */
     if (code)
         return ft_fail(err, FT_IO, "%s: no room for %.1f MB of state: %s", f->dir,
                        (double)f->bytes / 1e6, strerror(code));
