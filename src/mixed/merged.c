@@ -64,6 +64,7 @@ bool merged_new(merged *m, const ft_ground *g, int wanted, uint64_t rule)
     blocks b;
     *m = (merged){.problem = *g->problem};
     if (wanted > g->n_units / 2) wanted = g->n_units / 2;
+    if (wanted < 1) wanted = 1; /* a single unit has no fewer blocks */
     int *tie = NULL;
     if (!(own.arena = ft_arena_new())) return false;
     int *order = ft_arena_array(own.arena, g->n_units, sizeof *order);
