@@ -81,6 +81,20 @@ return require("ftpipe").task.define {
 }
 ]]
 
+--- A task of one's own whose source texts go through `clean`.
+local function own_task(clean)
+   return task.define {
+      kind = "text2text", name = "own", metric = "accuracy", max_source = 16, max_target = 4,
+      answers = {
+         { label = "entailment", target = "a" }, { label = "not_entailment", target = "b" },
+      },
+      layouts = { {
+         name = "rows", train = "train.jsonl", eval = "val.jsonl",
+         template = "{hypothesis} {premise}", clean = clean,
+      } },
+   } {}
+end
+
 describe("the cache of tokenised data", function()
    if not core.source("ftpipe.task") then
       return pending("keeps nothing while modules come from a directory")
@@ -102,6 +116,60 @@ describe("the cache of tokenised data", function()
          assert.equal(1, #core.sys.list_dir(dir .. "/cache"))
          assert.is_false(lower == load("upper"))
       end)
+   end)
+
+   --- Calls body(load, dir): load(clean) has the ids of rows that went through a function.
+   local function with_function(body)
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/rows.jsonl", many_rows(0))
+         body(function(clean)
+            return own_task(clean):load({
+               eval_file = dir .. "/rows.jsonl", eval_only = true,
+               tokenizer = task_files.tokenizer(), tokenizer_key = "tiny", cache = dir .. "/cache",
+            }).eval.dataset:pack()
+         end, dir)
+      end)
+   end
+
+   it("knows what the functions of a task hold", function()
+      with_function(function(load, dir)
+         local function prefixed(prefix)
+            local args = { prefix = prefix }
+            args.itself = args
+            local function add(text) return args.prefix .. text end
+            local function clean(text) return text ~= "" and add(text) or clean end
+            return clean
+         end
+         local one = load(prefixed("red "))
+         assert.is_true(one == load(prefixed("red ")))
+         assert.equal(1, #kept(dir))
+         assert.is_false(one == load(prefixed("blue ")))
+         assert.equal(2, #kept(dir))
+         local ft, lower = require("ftpipe"), string.lower
+         local function tidy(text) return lower(ft.task and text) end
+         load(tidy)
+         load(string.upper)
+         assert.equal(4, #kept(dir)) -- what Lua and this program have is told by its name
+      end)
+   end)
+
+   it("keeps nothing of functions that hold what cannot be told", function()
+      with_function(function(load, dir)
+         for _, held in ipairs { io.stdout, setmetatable({}, { __index = string }),
+            coroutine.create(print) }
+         do
+            load(function(text) return held and text end)
+         end
+         assert.is_nil(core.sys.exists(dir .. "/cache"))
+      end)
+   end)
+
+   it("can keep what each task inside the program makes", function()
+      local bytes = ("x"):rep(2 ^ 18)
+      for _, name in ipairs(task.names()) do
+         local definition = task.named(name)().definition
+         assert.is_string(cache.path("dir", bytes, { definition = definition }, {}), name)
+      end
    end)
 
    it("gives what was made, without making it", function()

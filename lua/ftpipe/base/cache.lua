@@ -3,8 +3,8 @@
 -- A file holds one split: a line with the digest of what follows and the size of its first part,
 -- the notes of the task's kind as JSON, the packed dataset. A file that is cut short or changed
 -- does not have its digest, and is made anew. Files are written beside and renamed, so that
--- several runs may share a directory. Nothing is ever stale: another file, tokenizer, template or
--- version of the code has another name.
+-- several runs may share a directory. Nothing is ever stale: another file, tokenizer, template,
+-- version of the code or value that a function holds has another name.
 
 local core = require("ftpipe.core")
 
@@ -21,24 +21,93 @@ function M.directory()
    return nil
 end
 
---- Text that two values share only when they are equal, functions by their code.
-local function describe(value, out)
-   if type(value) == "table" then
-      local keys = {}
-      for key in pairs(value) do keys[#keys + 1] = key end
-      table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-      out[#out + 1] = "{"
-      for _, key in ipairs(keys) do
-         describe(key, out)
-         describe(value[key], out)
+-- Libraries of Lua, whose functions are what their names say.
+local LIBRARIES = { "string", "table", "math", "bit", "os", "io", "_G" }
+
+--- The module of this program that a function is of, by what debug.getinfo names its text; nil
+-- where it is of a script.
+local function module_of(source)
+   local path = source:match("^@lua/(ftpipe/.*)%.lua$")
+   local module = path and path:gsub("/init$", ""):gsub("/", ".")
+   return module and core.source(module) and module
+end
+
+--- What needs no more than its name: modules of this program, and what is in Lua's libraries.
+-- @treturn table names by value
+local function named_values()
+   local names = {}
+   for name, module in pairs(package.loaded) do
+      if type(module) == "table" and (name == "ftpipe.core" or core.source(name)) then
+         names[module] = name
       end
-      out[#out + 1] = "}"
-   elseif type(value) == "function" then
-      out[#out + 1] = ("%q"):format(string.dump(value, true))
-   else
-      out[#out + 1] = ("%s %q"):format(type(value), tostring(value))
    end
-   return out
+   for _, library in ipairs(LIBRARIES) do
+      for name, value in pairs(_G[library]) do
+         local is_function = type(value) == "function"
+         if is_function and debug.getinfo(value, "S").source:find("^=%[") then
+            names[value] = library .. "." .. name
+         end
+      end
+      names[_G[library]] = library
+   end
+   names[_G] = nil -- it has what scripts put there
+   return names
+end
+
+local describe
+
+local function describe_table(value, out)
+   if debug.getmetatable(value) then return false end
+   local keys = {}
+   for key in pairs(value) do keys[#keys + 1] = key end
+   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+   out[#out + 1] = "{"
+   for _, key in ipairs(keys) do
+      if not describe(key, out) or not describe(value[key], out) then return false end
+   end
+   out[#out + 1] = "}"
+   return true
+end
+
+--- The code of a function, and the values that it holds. Those of a module of this program are as
+-- the program's version says.
+local function describe_function(value, out)
+   local info = debug.getinfo(value, "Su")
+   if info.what == "C" then return false end
+   out[#out + 1] = ("function %q"):format(string.dump(value, true))
+   if module_of(info.source) then return true end
+   for i = 1, info.nups do
+      if not describe(select(2, debug.getupvalue(value, i)), out) then return false end
+   end
+   return true
+end
+
+local BY_TYPE = { table = describe_table, ["function"] = describe_function }
+
+-- Types whose values are told by text, each so that equal texts are of equal values.
+local PLAIN = { ["nil"] = "%s", boolean = "%s", number = "%.17g", string = "%q" }
+
+--- Adds text that two values share only when they are equal; functions by their code and what they
+-- hold. What was met before is told by its place, so that what holds itself ends.
+-- @param value
+-- @tparam table out lines, with `names` of named_values and `met`, places by value
+-- @treturn boolean false: there is no such text, as of what C made
+function describe(value, out)
+   local kind = type(value)
+   local plain, place = PLAIN[kind], value ~= nil and (out.names[value] or out.met[value])
+   if plain then
+      local told = kind == "number" and value or tostring(value)
+      out[#out + 1] = (kind .. " " .. plain):format(told)
+      return true
+   elseif place then
+      out[#out + 1] = "as " .. place
+      return true
+   elseif not BY_TYPE[kind] then
+      return false
+   end
+   out.n_met = out.n_met + 1
+   out.met[value] = out.n_met
+   return BY_TYPE[kind](value, out)
 end
 
 --- The text of Lua modules: the code that makes what is cached. Nil when it is not to be had, as it
@@ -52,7 +121,8 @@ local function sources(modules)
    return list
 end
 
---- Where to keep something, or nil when it is not worth it.
+--- Where to keep something; nil when it is not worth it, or when `parts` have a function that holds
+-- what cannot be told from another: what C made, or a table with a metatable.
 -- @tparam string dir
 -- @tparam string bytes of the data file
 -- @tparam table parts everything else that the result depends on
@@ -61,7 +131,9 @@ end
 function M.path(dir, bytes, parts, modules)
    local code = sources(modules)
    if #bytes < LEAST_BYTES or not code then return nil end
-   local text = describe({ FORMAT, core.version, core.sys.sha256(bytes), parts, code }, {})
+   local text = { names = named_values(), met = {}, n_met = 0 }
+   local all = { FORMAT, core.version, core.sys.sha256(bytes), parts, code }
+   if not describe(all, text) then return nil end
    return ("%s/%s.ftset"):format(dir, core.sys.sha256(table.concat(text, "\n")))
 end
 
