@@ -96,6 +96,22 @@ describe("evaluation inside training", function()
       end)
    end)
 
+   it("compares what it trained since with the best from before it went on", function()
+      files.in_directory(function(dir)
+         local flags = { "--devices", "cpu:1", "--profile", "modelled", "--eval-limit", "20" }
+         run(dir .. "/run", "--steps", "6", "--eval-every", "3", unpack(flags))
+         local summary, rows, err = run(dir .. "/run", "--steps", "12", "--resume", unpack(flags))
+         local best
+         for i, row in ipairs(rows) do
+            if i > 1 and (not best or row.value > best.value) then best = row end
+         end
+         assert.equal(12, rows[#rows].step)
+         assert.matches("\nstep 12: accuracy ", err)
+         assert.equal(best.step, summary.best_step)
+         assert.equal(best.value, summary.value)
+      end)
+   end)
+
    it("stops when patience is at its end", function()
       files.in_directory(function(dir)
          -- A rate of nothing: no evaluation is better than the first.

@@ -185,7 +185,10 @@ end
 local function between_legs(run)
    local last = run.done >= run.plan.options.steps
    local function due(every) return every and (last or run.done % every == 0) end
-   if due(run.args.eval_every) and run.judged ~= run.done then run:judge() end
+   -- Without --eval-every a run may have a best from before it went on, and hf/ is that one unless
+   -- what was trained since is compared with it.
+   local compares = last and run.data.eval and run.best:step()
+   if (compares or due(run.args.eval_every)) and run.judged ~= run.done then run:judge() end
    if run.interrupted then return end
    if last or run.stopped or run.to_save or due(run.args.save_every) then
       local path = run:checkpoint()
@@ -240,9 +243,9 @@ end
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
 -- In legs, each followed by an evaluation (see judge) or a checkpoint, where --eval-every and
--- --save-every ask for it. Where evaluations were made, the run has the best weights once the last
--- step is done, when --out has kept them. After Ctrl-C or SIGTERM what is under way is finished and
--- saved, and `cancelled` is raised.
+-- --save-every ask for it. Where evaluations were made, also in a part that the run goes on from,
+-- the last step is evaluated too, and the run then has the best weights, when --out has kept them.
+-- After Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
 function Run:train()
    self:stop() -- what is left of a loop before this one
    local o = self.plan.options
