@@ -4,8 +4,10 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
+local givens = require("ftpipe.plan.given")
 local pipeline = require("spec.support.pipeline")
 local process = require("spec.support.process")
+local records = require("ftpipe.store.record")
 
 local options = {
    devices = "cpu:2", schedule = "1f1b", partition = { "decoder/block.0" }, steps = 6,
@@ -361,6 +363,24 @@ describe("--plan", function()
          go("--steps", "6", "--resume", "--schedule", "gpipe")
          assert.matches("\nschedule gpipe\n", plan())
          assert.is_nil(plan():find(" slots 5\n", 1, true))
+      end)
+   end)
+
+   it("is made anew by a run that goes on with any other flag that plans are made by", function()
+      files.in_directory(function(dir)
+         local out = dir .. "/run"
+         local function go(...)
+            local exit, err = recipe("--clip", "0", "--save-every", "2", "--out", out, ...)
+            assert.equal(0, exit, err)
+            return core.sys.read_file(out .. "/plan.txt")
+         end
+         local first = go("--steps", "2")
+         assert.is_false(first == go("--steps", "4", "--resume", "--update", "device"))
+         local flags = copy(records.read(out).flags, { resume = true })
+         assert.is_table(givens.recorded(flags, 2))
+         for name, value in pairs { update = "end", swap_dir = dir, effort = 2 } do
+            assert.is_nil(givens.recorded(copy(flags, { [name] = value }), 2), name)
+         end
       end)
    end)
 

@@ -119,6 +119,11 @@ return {
       "stages are tried again though nothing of their device has changed" },
    { "lua/ftpipe/plan/fit.lua", "most[s] = s - 1 --", "most[s] = math.max(0, s - 2) --",
       "spec/plan_fit", "fewer gradients of weights wait than there is room for" },
+   { "lua/ftpipe/plan/options.lua", "models = true, plans = true, rare = true,\n"
+         .. '      choices = { "auto", "end", "device", "host" }',
+      "models = true, rare = true,\n"
+         .. '      choices = { "auto", "end", "device", "host" }', "spec/plan_given",
+      "a run that goes on passes over --update" },
    { "lua/ftpipe/plan/swaps.lua", "return less and early or late",
       "return late", "spec/plan_moves", "the least memory has holes between places" },
    { "lua/ftpipe/plan/swaps.lua", "return some and fit.better(least, some) or least",
