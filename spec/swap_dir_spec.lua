@@ -135,6 +135,24 @@ describe("a swap directory", function()
          .. "swap_dir the state is on disk: leave one out")
    end)
 
+   it("goes with a plan that is given and moves state, not with one that moves none", function()
+      local function path_of(name, changes)
+         core.sys.write_file(dir .. name, (pipeline.plan(options_of("bert", changes)):text()))
+         return dir .. name
+      end
+      local function planned(path, swap_dir)
+         return pipeline.plan(options_of("bert", { swap = "never", plan = path,
+            swap_dir = swap_dir }))
+      end
+      assert.equal(dir, planned(path_of("/moves.txt"), dir).options.swap_dir)
+      local still = path_of("/still.txt", { swap = "never" })
+      local message = files.failure(planned, still, dir).message
+      assert.matches("swap_dir = .* is for weights and optimizer state that move, and "
+         .. "%S+/still.txt moves none: leave it out$", message)
+      assert.matches('swap_dir = "": expected a directory',
+         files.failure(planned, still, "").message)
+   end)
+
    it("says so when it is slower than a step", function()
       local plan = pipeline.plan(options_of("bert", { swap_dir = dir, profile = "modelled" }))
       assert.is_nil(plan:slow_disk(0))

@@ -124,6 +124,8 @@ return {
       "models = true, rare = true,\n"
          .. '      choices = { "auto", "end", "device", "host" }', "spec/plan_given",
       "a run that goes on passes over --update" },
+   { "lua/ftpipe/plan/init.lua", "swaps.check_dir(plan)", "", "spec/swap_dir",
+      "a directory of swaps that nothing lies in is taken" },
    { "lua/ftpipe/plan/swaps.lua", "return less and early or late",
       "return late", "spec/plan_moves", "the least memory has holes between places" },
    { "lua/ftpipe/plan/swaps.lua", "return some and fit.better(least, some) or least",

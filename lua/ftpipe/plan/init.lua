@@ -86,6 +86,7 @@ local function make(o)
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
    end
    local plan = candidates.best(o, graphs)
+   swaps.check_dir(plan)
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
    plan.scales = precision.scales(o.precision) -- losses, which may skip steps

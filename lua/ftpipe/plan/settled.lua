@@ -112,9 +112,7 @@ local UPDATES = {
 
 --- Refuses a directory of swaps where nothing can lie there.
 local function check_swap_dir(o, at_home)
-   if o.swap_dir == "" then
-      usage("%s: expected a directory", named.value(o, "swap_dir", ""))
-   elseif not swaps.may(o) then
+   if not swaps.may(o) then
       usage.of(o, "{swap_dir=%s} is for state that moves: expected {swap=auto}", o.swap_dir)
    elseif at_home then
       usage.of(o, "{update=host} works in host memory, and with {swap_dir} the state is on disk: "
@@ -125,7 +123,10 @@ end
 --- Decides `update` and `update_place`, columns of UPDATES. Clipping by the norm of all gradients
 -- needs those of all stages.
 local function settle_update(o)
-   if o.plan or o.given then return end -- as it is there
+   if o.swap_dir == "" then
+      usage("%s: expected a directory", named.value(o, "swap_dir", ""))
+   end
+   if o.plan or o.given then return end -- as it is there, see swaps.check_dir
    local how = UPDATES[o.update or "auto"]
    local at_home = how.place == "host"
    if how.when == "device" and o.clip > 0 then

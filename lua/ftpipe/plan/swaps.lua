@@ -307,6 +307,16 @@ local function disk_bytes(plan)
    return most
 end
 
+--- Refuses a directory of swaps beside a plan that is given and moves nothing that would lie there.
+-- The plan that a run has recorded may move none: --swap auto found that it needs none.
+function M.check_dir(plan)
+   local o = plan.options
+   if not o.swap_dir or not o.given or o.given.recorded or disk_bytes(plan) > 0 then return end
+   usage.of(o, "{swap_dir=%s} is for weights and optimizer state that move, and %s moves none: "
+      .. "leave it out", o.swap_dir, o.given.name == "given" and "the plan that is given"
+      or o.given.name)
+end
+
 --- What a step takes at least where its swap directory is slower than the rest of it; nil where it
 -- is not.
 -- @tparam plan plan
