@@ -135,6 +135,15 @@ describe("--dry-run", function()
       assert.matches("engine: input '[%w_]+' has 15 elements of i32, expected %d+ of i32", err)
    end)
 
+   it("finds arguments with which a run does not go on", function()
+      local out = directory .. "/run"
+      local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--profile", "modelled",
+         "--steps", "2", "--eval-limit", "4", "--out", out }
+      assert.equal(0, code, err)
+      refused(2, "/step%-2 was made with other arguments: %-%-lr was 0.001, is 0.5",
+         { "--out", out, "--resume", "--lr", "0.5" })
+   end)
+
    it("writes nothing where all is well, and takes a run that is to go on", function()
       local out = directory .. "/run"
       local words = { "recipes/t5_rte.lua", "--profile", "modelled", "--steps", "4", "--eval-limit",

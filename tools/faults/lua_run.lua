@@ -30,6 +30,8 @@ return {
    { "lua/ftpipe/run/training.lua", "if (compares or due(run.args.eval_every))",
       "if due(run.args.eval_every)", "spec/eval_every",
       "what is trained without evaluations is thrown away for an earlier best" },
+   { "lua/ftpipe/run/rehearse.lua", "check_numbers(o, from)", "", "spec/dry_run",
+      "a rehearsal takes arguments with which a run does not go on" },
    { "lua/ftpipe/run/training.lua", "core.engine.rate(self.rate, step)",
       "core.engine.rate(self.rate, step + 1)", "spec/rate spec/resume spec/loss spec/pipeline",
       "the rate is that of the next step" },

@@ -65,7 +65,9 @@ return function(o)
    plan:check()
    if plan.only then
       wanted(task, data)
-      if plan.devices[1].executes then rehearse { plan = plan, data = data, args = args } end
+      if plan.devices[1].executes then
+         rehearse { plan = plan, task = task, data = data, args = args }
+      end
       return plan
    end
 

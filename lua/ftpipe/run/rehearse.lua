@@ -1,7 +1,8 @@
 --- What a run would stop at before its first step, found without running it, and in the words of
 -- the run itself. Flags, data, devices and memory were checked when it was planned; here the rest:
--- another process in --out, NCCL where it is asked for, tensors of the checkpoint, the first batch,
--- room on the disk. Nothing is written, and no weight is read.
+-- another process in --out, NCCL where it is asked for, tensors of the checkpoint, arguments with
+-- which a run does not go on, the first batch, room on the disk. Nothing is written, and no weight
+-- is read.
 
 local directories = require("ftpipe.store.directory")
 local feed = require("ftpipe.data.feed")
@@ -17,15 +18,27 @@ local function check_batch(plan, data)
    plan.blueprint:check_feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket)
 end
 
+--- Arguments that would change what a run computes that goes on.
+local function check_numbers(o, path)
+   if not o.data or not o.data.train then return end
+   states.check({
+      plan = o.plan, model = o.plan.options.model, task = o.task, data = o.data, args = o.args,
+      rate = o.plan.options.rate,
+   }, path)
+end
+
 --- Raises what is wrong.
--- @tparam table o plan (which fits); data, nil without; args
+-- @tparam table o plan (which fits); task; data, nil without; args
 -- @raise not found, malformed data, shape mismatch, invalid argument, input or output failed,
 --   unsupported
 return function(o)
    local plan, args = o.plan, o.args
    if args.out then directories.check_free(args) end
    transport.rehearse(args, plan.devices)
-   if not (args.resume and states.find(args.out)) then
+   local from = args.resume and states.find(args.out)
+   if from then
+      check_numbers(o, from)
+   else
       plan.options.model:check_files(plan.graphs[1]:params())
    end
    if o.data then check_batch(plan, o.data) end

@@ -159,13 +159,6 @@ local function write_files(run, dir)
    core.io.sync(dir)
 end
 
---- Removes what processes that were killed left half-written.
-local function sweep(root)
-   for _, name in ipairs(core.sys.list_dir(root)) do
-      if name:find("%.tmp%-%d+$") then replace.remove(root .. "/" .. name) end
-   end
-end
-
 --- Removes the oldest checkpoints of a run; the best one and the last --keep stay. What is said of
 -- checkpoints names a newer one by then.
 function M.retire(run)
@@ -175,6 +168,13 @@ function M.retire(run)
       local away = ("%s.tmp-%d"):format(path, core.sys.getpid())
       -- Out of its name first: what has the name of a checkpoint is a whole one.
       if path ~= best and os.rename(path, away) then replace.remove(away) end
+   end
+end
+
+--- Removes what processes that were killed left half-written.
+local function sweep(root)
+   for _, name in ipairs(core.sys.list_dir(root)) do
+      if name:find("%.tmp%-%d+$") then replace.remove(root .. "/" .. name) end
    end
 end
 
@@ -334,14 +334,24 @@ function M.restore(run, path)
    run.model:restore(path .. "/hf", run.plan.graphs[1]:params(), M.params_of(run, false))
 end
 
+--- Raises where a run would not go on from a checkpoint because of its arguments.
+-- @tparam table run of it: what store/numbers.lua looks at
+-- @tparam string path of the checkpoint
+-- @treturn table what state.json says
+-- @raise invalid argument: arguments would change the numbers; not found, malformed data
+function M.check(run, path)
+   local record = read_record(path)
+   numbers.check(run, record.numbers or {}, record.step, path)
+   return record
+end
+
 --- Brings a new run to where a checkpoint was written.
 -- @tparam run run
 -- @tparam string path of the checkpoint
 -- @treturn table the state of its best evaluation, or nil
 -- @raise invalid argument: arguments would change the numbers; not found, malformed data
 function M.read(run, path)
-   local record = read_record(path)
-   numbers.check(run, record.numbers or {}, record.step, path)
+   local record = M.check(run, path)
    M.restore(run, path)
    local file = path .. "/state/state.safetensors"
    local archive = core.io.archive(file)
