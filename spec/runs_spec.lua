@@ -45,6 +45,24 @@ describe("ftpipe runs", function()
          directory .. "/a/hf" }))
    end)
 
+   it("shows no result of a run that went on and was killed", function()
+      train("killed")
+      local path = directory .. "/killed"
+      core.sys.write_file(directory .. "/killed.lua", [[
+         local core, training = require("ftpipe.core"), require("ftpipe.run.training")
+         function training.show() os.execute("kill -9 " .. core.sys.getpid()) end
+         return dofile("recipes/t5_rte.lua")]])
+      local _, err, code = process.shell(("'%s' %s/killed.lua --steps 4 --eval-limit 8 --devices "
+         .. "cpu:2 --profile modelled --out %s --resume"):format(core.sys.executable(), directory,
+         path))
+      assert.equal(137, code, err)
+      assert.matches("^ *%S+/killed +killed +rte +%- +%- ", (ftpipe { "runs", "ls", path }))
+      assert.matches("^%S+/killed: rte, killed, %-\n", (ftpipe { "runs", "show", path }))
+      ftpipe { "report", path }
+      assert.matches("<p>Its process is gone, ", core.sys.read_file(path .. "/report.html"))
+      files.remove(path)
+   end)
+
    it("says what two have different", function()
       local out, _, code = ftpipe { "runs", "diff", directory .. "/a", directory .. "/deep/b" }
       assert.same({ "no difference but in times\n", 0 }, { out, code })

@@ -30,6 +30,8 @@ return {
    { "lua/ftpipe/run/training.lua", "if (compares or due(run.args.eval_every))",
       "if due(run.args.eval_every)", "spec/eval_every",
       "what is trained without evaluations is thrown away for an earlier best" },
+   { "lua/ftpipe/store/directory.lua", 'os.remove(path .. "/summary.json")', "", "spec/runs",
+      "a run that was killed has the result of an earlier start" },
    { "lua/ftpipe/run/rehearse.lua", "check_numbers(o, from)", "", "spec/dry_run",
       "a rehearsal takes arguments with which a run does not go on" },
    { "lua/ftpipe/run/training.lua", "core.engine.rate(self.rate, step)",

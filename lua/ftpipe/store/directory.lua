@@ -218,6 +218,9 @@ local function id_before(path)
    return ok and record.id or nil
 end
 
+--- Removes what earlier starts have left that is not of this one: what came of them.
+local function clear(path) os.remove(path .. "/summary.json") end
+
 --- Writes what is known before the first step.
 -- @tparam plan plan
 -- @tparam table record for run.json (records.of)
@@ -225,6 +228,7 @@ end
 function Directory:begin(plan, record, done)
    core.sys.mkdir(self.path)
    lock(self)
+   clear(self.path)
    self:write("plan.txt", plan:text())
    local evaluation = plan:evaluation_text()
    if evaluation then self:write("plan-evaluate.txt", evaluation) end
