@@ -111,6 +111,22 @@ describe("a run directory", function()
          after:sub(#before + 1))
    end)
 
+   it("loses the models that processes had not made whole when they were killed", function()
+      local dir = root .. "/again"
+      copied(whole["--resume"], dir)
+      for _, name in ipairs { "hf.tmp-1", "hf.tmp-77", "hf.tmp-own", "own.tmp-1" } do
+         core.sys.mkdir(dir .. "/" .. name)
+         core.sys.write_file(dir .. "/" .. name .. "/model.safetensors", "")
+      end
+      local _, err, exit = process.ftpipe(commands[2].words(dir))
+      assert.equal(0, exit, err)
+      local left = {}
+      for _, name in ipairs(core.sys.list_dir(dir)) do
+         left[#left + 1] = name:find("tmp", 1, true) and name or nil
+      end
+      assert.same({ "hf.tmp-own", "own.tmp-1" }, left)
+   end)
+
    --- Runs a command on a copy of a run in which files were replaced.
    local function run_with(command, paths, put)
       local dir, marker = root .. "/copy", root .. "/marker"

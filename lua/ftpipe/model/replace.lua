@@ -13,6 +13,17 @@ function M.remove(path)
    os.remove(path)
 end
 
+--- Removes what processes that were killed left half-written beside its place. None may be alive
+-- that writes there.
+-- @tparam string dir the directory of those places
+-- @tparam[opt] string name the one place of which; nil: of all
+function M.sweep(dir, name)
+   for _, found in ipairs(core.sys.list_dir(dir)) do
+      local of = found:match("^(.+)%.tmp%-%d+$")
+      if of and (not name or of == name) then M.remove(dir .. "/" .. found) end
+   end
+end
+
 --- Moves what the new directory lacks of the old one into it; false when that is not possible.
 local function move_kept(old, new, keeps)
    for _, name in ipairs(core.sys.list_dir(old)) do

@@ -18,6 +18,7 @@ local left = require("ftpipe.store.left")
 local named = require("ftpipe.base.named")
 local peft = require("ftpipe.model.peft")
 local records = require("ftpipe.store.record")
+local replace = require("ftpipe.model.replace")
 local run_name = require("ftpipe.store.name")
 local small_file = require("ftpipe.base.small_file")
 local states = require("ftpipe.store.state")
@@ -218,8 +219,12 @@ local function id_before(path)
    return ok and record.id or nil
 end
 
---- Removes what earlier starts have left that is not of this one: what came of them.
-local function clear(path) os.remove(path .. "/summary.json") end
+--- Removes what earlier starts have left that is not of this one: what came of them, and models
+-- that killed processes had not made whole. Nobody else writes here while the lock is held.
+local function clear(path)
+   os.remove(path .. "/summary.json")
+   replace.sweep(path, "hf")
+end
 
 --- Writes what is known before the first step.
 -- @tparam plan plan

@@ -171,13 +171,6 @@ function M.retire(run)
    end
 end
 
---- Removes what processes that were killed left half-written.
-local function sweep(root)
-   for _, name in ipairs(core.sys.list_dir(root)) do
-      if name:find("%.tmp%-%d+$") then replace.remove(root .. "/" .. name) end
-   end
-end
-
 --- Writes the checkpoint of the step that was just done, and removes no other. The pipeline is
 -- drained.
 -- @tparam run run
@@ -187,7 +180,7 @@ end
 function M.write(run, is_best)
    local root, name = root_of(run.out), "step-" .. run.done
    core.sys.mkdir(root)
-   sweep(root)
+   replace.sweep(root)
    M.check_room(run)
    local ok, problem = pcall(function()
       replace.directory(root .. "/" .. name, function(dir) write_files(run, dir) end)
