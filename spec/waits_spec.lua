@@ -61,6 +61,13 @@ describe("what devices waited for", function()
   cpu:1     50.0 %  16.7 %  33.3 %  data of F0>F1, 16.7 %]], waits.text(sums, { "cpu:0", "cpu:1" }))
    end)
 
+   it("is in the documentation, kind by kind", function()
+      local said = core.sys.read_file("doc/metrics.md"):match("\n| `shares_percent` |([^\n]*)")
+      for kind in pairs(play({ micro_batches = 1, schedule = "gpipe" }).waits[1]) do
+         assert.is_truthy(said:find("`" .. kind .. "`", 1, true), kind)
+      end
+   end)
+
    it("is a bar in a drawing", function()
       local played = play { micro_batches = 1, schedule = "gpipe", trace = true }
       for d = 1, 2 do assert.same({}, played.memory[d].points[9] or {}) end
