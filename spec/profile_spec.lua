@@ -109,6 +109,17 @@ describe("a modelled profile", function()
       assert.equal(sum(profile:costs(graph).node_ns) > 0, true)
    end)
 
+   it("has forwards that are run again cost what forwards do, calibrated too", function()
+      local graph = graph_of()
+      for _, factors in ipairs { {}, { linear = 3 } } do
+         local profile = profiles(graph, "sim:1x11GB", { recompute = true, calibrate = factors })
+         local costs, n_forward = profile:costs(graph), graph:counts().forward
+         local forward = { unpack(costs.node_ns, 1, n_forward) }
+         assert.is_true(sum(forward) > 0)
+         assert.same(forward, costs.recompute_ns)
+      end
+   end)
+
    it("is of a model with the lengths of a plan when none are given", function()
       local model = pipeline.model()
       local whole = profiles(model, "sim:1x11GB", { source = 128, target = 8 })

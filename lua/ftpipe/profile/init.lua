@@ -259,6 +259,7 @@ local function model(graph, t, head, devices, calibration)
          raw.node_ns[n] = ns * (calibration[graph:node(n).op] or 1)
       end
    end
+   raw.recompute_ns = raw.node_ns -- by a roofline a node takes as long whenever it runs
    head.source = calibration and "modelled, calibrated" or "modelled"
    head.copy_bytes_per_s, head.handoff_ns = device.bytes_per_s / 2, device.link_latency_ns
    return setmetatable({ head = head, rows = gather_rows(t, raw) }, Profile)
