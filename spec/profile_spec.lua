@@ -120,6 +120,11 @@ describe("a modelled profile", function()
       end
    end)
 
+   it("says that its updates are AdamW's, whatever is asked for", function()
+      local profile = profiles(graph_of(), "sim:1x11GB", { optimizer = "sgd" })
+      assert.equal("adamw", profile.head.optimizer)
+   end)
+
    it("is of a model with the lengths of a plan when none are given", function()
       local model = pipeline.model()
       local whole = profiles(model, "sim:1x11GB", { source = 128, target = 8 })
@@ -162,7 +167,7 @@ describe("a calibrated profile", function()
       end)
    end)
 
-   it("is not told how long to measure, nor are links what the model is", function()
+   it("is not told what is of measuring, nor are links what the model is", function()
       local function refusal(...)
          local _, err, exit = process.ftpipe { "profile", ... }
          assert.equal(2, exit)
@@ -172,6 +177,8 @@ describe("a calibrated profile", function()
          .. "one of them out\n", refusal("t5-small", "--devices", "sim:2x11GB", "--seconds", "1"))
       assert.matches("^ftpipe: %-%-seconds is of measuring, and %-%-calibrate is modelled; ",
          refusal("t5-small", "--calibrate", "p", "--seconds", "1"))
+      assert.matches("^ftpipe: %-%-optimizer is of measuring, and %-%-devices sim:2x11GB is mod",
+         refusal("t5-small", "--devices", "sim:2x11GB", "--optimizer", "adafactor"))
       assert.matches("^ftpipe: %-%-max%-source is of operators, %-%-links measures ways ",
          refusal("--links", "--max-source", "16"))
    end)

@@ -24,7 +24,8 @@ M.declared = {
    model = { default = "t5-small" },
    devices = true,
    batch = { default = 1, help = "samples of a micro-batch" },
-   max_source = true, max_target = true, dropout = true, optimizer = true, precision = true,
+   max_source = true, max_target = true, dropout = true, precision = true,
+   optimizer = { help = "update rule that is measured; of what is modelled it is AdamW" },
    recompute_too = { type = "boolean", default = false, help = "forward run again for backward" },
    seconds = { type = "number", min = 0, default = 4, help = "of measuring, about" },
    calibrate = { type = "string", value = "FILE",
@@ -81,9 +82,11 @@ function M.run(argv)
    local device = devices[1]
    precision.check_rates(o, devices)
    local measure = device.measures and not o.calibrate
-   if given.seconds and not measure then
-      usage("--seconds is of measuring, and %s is modelled; leave one of them out",
-         o.calibrate and "--calibrate" or "--devices " .. o.devices)
+   for _, name in ipairs { "seconds", "optimizer" } do
+      if given[name] and not measure then
+         usage("--%s is of measuring, and %s is modelled; leave one of them out", name,
+            o.calibrate and "--calibrate" or "--devices " .. o.devices)
+      end
    end
    local graph = model.family.training(model.config, { batch = o.batch, source = o.max_source,
       target = o.max_target, dropout = o.dropout or 0.1 })

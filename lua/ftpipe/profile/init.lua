@@ -237,6 +237,9 @@ local function zeros(n)
    return list
 end
 
+-- Whose updates are modelled, whichever optimizer is asked for.
+local MODELLED_OPTIMIZER = "adamw"
+
 --- By the roofline of the device's row; updates as seven passes over a parameter (what AdamW reads
 -- and writes), norms as one.
 local function model(graph, t, head, devices, calibration)
@@ -261,6 +264,7 @@ local function model(graph, t, head, devices, calibration)
    end
    raw.recompute_ns = raw.node_ns -- by a roofline a node takes as long whenever it runs
    head.source = calibration and "modelled, calibrated" or "modelled"
+   head.optimizer = MODELLED_OPTIMIZER
    head.copy_bytes_per_s, head.handoff_ns = device.bytes_per_s / 2, device.link_latency_ns
    return setmetatable({ head = head, rows = gather_rows(t, raw) }, Profile)
 end
@@ -273,7 +277,7 @@ local RULES = {
    accumulate = { type = "boolean", default = true, help = "gradients of several micro-batches" },
    dtype = { type = "string", default = "f32", help = "of products, for the head" },
    optimizer = { type = "string", default = core.engine.optimizers()[1].name,
-      help = "whose updates" },
+      help = "whose updates; of what is modelled, always those of AdamW" },
    calibrate = { type = "table", help = "what :calibration() of a measured profile gives" },
    hypers = { type = "table", help = "of the optimizer" },
    seconds = { type = "number", min = 0, help = "of measuring, about" },
