@@ -163,6 +163,26 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("counts frozen weights of a graph file once: they are not trained", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/g", "ftpipe weighted graph 1\n"
+            .. "node a forward_ns=1e6 backward_ns=1e6 parameter_bytes=1e9 frozen_bytes=1e9\n"
+            .. "node b forward_ns=1e6 backward_ns=1e6 parameter_bytes=1e9 frozen_bytes=9e8\n"
+            .. "edge a b\n")
+         local function devices_of(...)
+            local out, err, exit = plan(dir .. "/g", "--devices", "sim:2x2GB", "--partition",
+               "seq", "--format", "json", ...)
+            assert.equal(0, exit, err)
+            return core.json.decode(out).devices
+         end
+         local devices = devices_of()
+         assert.equal(1e9, devices[1].classes.parameters)
+         assert.equal(4 * 1e8 + 9e8, devices[2].classes.parameters) -- AdamW: 4 of what is trained
+         devices = devices_of("--schedule", "2bw") -- two versions of what is trained
+         assert.same({ 0, 1e8 }, { devices[1].classes.versions, devices[2].classes.versions })
+      end)
+   end)
+
    it("cuts a graph file as its stages recompute", function()
       files.in_directory(function(dir)
          local lines = { "ftpipe weighted graph 1" }

@@ -28,7 +28,7 @@ local function new_stages(result)
    for s, device in ipairs(result.stage_device) do
       stages[s] = {
          device = device, replicas = result.stage_replicas and result.stage_replicas[s] or 1,
-         forward_ns = 0, backward_ns = 0, weight_ns = 0, parameter_bytes = 0,
+         forward_ns = 0, backward_ns = 0, weight_ns = 0, parameter_bytes = 0, frozen_bytes = 0,
          saved_bytes = 0, nodes = 0,
       }
    end
@@ -44,6 +44,7 @@ local function add_node(stage, node, device)
       stage.weight_ns = stage.weight_ns + backward / 2 / stage.replicas
    end
    stage.parameter_bytes = stage.parameter_bytes + node.parameter_bytes
+   stage.frozen_bytes = stage.frozen_bytes + (node.frozen_bytes or 0)
    stage.saved_bytes = stage.saved_bytes + node.saved_bytes
    local name = node.scope or node.name or node.id
    stage.first, stage.last = stage.first or name, name
@@ -104,8 +105,9 @@ end
 -- @tparam table devices of the problem
 -- @tparam table result stage by node, stage_device (of ft.partition)
 -- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, weight_ns = (what of
---   backward_ns is for gradients of weights), parameter_bytes =, saved_bytes =, nodes =, first =,
---   last = (names) }, edges { from =, to =, bytes =, grad_bytes =, ns =, grad_ns = }
+--   backward_ns is for gradients of weights), parameter_bytes =, frozen_bytes = (of these, what is
+--   not trained), saved_bytes =, nodes =, first =, last = (names) }, edges { from =, to =,
+--   bytes =, grad_bytes =, ns =, grad_ns = }
 function M.of(graph, devices, result)
    check_result(graph, devices, result)
    local stages, edges = new_stages(result), join_edges(graph, result)

@@ -30,9 +30,10 @@ local function memory_of(cut, planned, problem, factor)
    end
    for s, stage in ipairs(cut.stages) do
       for d = stage.device, stage.device + stage.replicas - 1 do
-         local parts = rows[d].parts
-         parts.parameters = parts.parameters + stage.parameter_bytes * factor
-         parts.versions = parts.versions + stage.parameter_bytes * (planned[s].versions - 1)
+         local parts, trained = rows[d].parts, stage.parameter_bytes - stage.frozen_bytes
+         -- what is frozen has no gradients, no optimizer state, and no other versions
+         parts.parameters = parts.parameters + trained * factor + stage.frozen_bytes
+         parts.versions = parts.versions + trained * (planned[s].versions - 1)
          parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
          -- stages of one device work one at a time
          parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
