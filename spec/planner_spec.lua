@@ -137,6 +137,22 @@ describe("ft.planner", function()
          "unknown option 'batches' %(did you mean 'batch'%?%)")
    end)
 
+   it("tries the most micro-batches there are where the batch has few divisors", function()
+      local function counts_of(batch)
+         local counts = {}
+         for _, row in ipairs(ft.planner("t5-small", { devices = "sim:4x11GB", batch = batch,
+            source = 64, schedule = "gpipe", partition = "seq" }).rows) do
+            counts[#counts + 1] = row.options.micro_batches
+         end
+         return counts
+      end
+      assert.same({ 1 }, counts_of(37))
+      assert.same({ 2 }, counts_of(74))
+      assert.error_matches(function()
+         ft.planner("t5-small", { devices = "sim:4x11GB", batch = 37, schedule = "interleaved" })
+      end, "no schedule is for this partition, a batch of 37 and 4 devices; give another one")
+   end)
+
    it("says of a plan by how much its fullest device is over", function()
       local model = ft.model { model = "t5-small" }
       for _, devices in ipairs { "sim:1x60MB,1x11GB", "sim:1x11GB,1x60MB" } do

@@ -9,6 +9,8 @@ local column = require("ftpipe.base.column")
 local columns = require("ftpipe.base.words").columns
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
+local divisor = require("ftpipe.base.divisor")
 local explore = require("ftpipe.planner.explore")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
@@ -78,13 +80,13 @@ end
 -- What is tried.
 
 --- Divisors of the batch, as numbers of micro-batches: from the number of devices on, few enough to
--- try.
+-- try; the largest one below where there are none, as of a prime.
 local function micro_batch_counts(batch, n_devices)
    local counts = {}
    for m = math.min(n_devices, batch), math.min(batch, 8 * n_devices) do
       if batch % m == 0 then counts[#counts + 1] = m end
    end
-   return counts
+   return counts[1] and counts or { divisor(batch, n_devices) }
 end
 
 --- Schedules that are tried: in turns of devices, or in any order of stages; those that group for
@@ -341,7 +343,8 @@ function M.search(what, given, seen)
    local only, o = split(given)
    local model = explore.open(what)
    local rows, placements, known, first = {}, {}, {}, nil
-   local all = choices(o, only, settle(model, o, only))
+   local n_devices = settle(model, o, only)
+   local all = choices(o, only, n_devices)
    for i, choice in ipairs(all) do
       local m = choice.micro_batches
       placements[m] = placements[m] or {}
@@ -357,7 +360,8 @@ function M.search(what, given, seen)
       seen(i, #all)
    end
    if not first then
-      core.fail("plan infeasible", "nothing to try: no schedule is for this partition", 2)
+      core.fail("plan infeasible", ("nothing to try: no schedule is for this partition, a batch of "
+         .. "%d and %s; give another one of them"):format(o.batch, counted(n_devices, "device")), 2)
    end
    table.sort(rows, comes_first)
    compare_cuts(model, rows)
