@@ -534,6 +534,22 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       process.refused(6, "there is no sweep in " .. out, { "sweep", "ls", out })
    end)
 
+   it("is bounded by a flag where its file does not", function()
+      core.sys.write_file(directory .. "/endless.lua", [[local ft = require("ftpipe")
+         return ft.sweep { run = { "plan", "t5-small", format = "json" }, method = "random",
+            space = { effort = ft.sweep.linear(1, 2) }, metric = "seconds_per_batch",
+            goal = "min" }]])
+      local words = { "sweep", directory .. "/endless.lua", "--dry-run" }
+      process.refused(2, "method random does not end by itself in this space: give trials or time, "
+         .. "or %-%-trials or %-%-time", words)
+      for flag, limit in pairs { ["--trials=2"] = "2 trials", ["--time=9s"] = "no limit" } do
+         words[4] = flag
+         local printed, err, code = ftpipe(words)
+         assert.equal(0, code, err)
+         assert.matches("random, " .. limit, printed)
+      end
+   end)
+
    it("gives the line of its best trial as a shell reads it", function()
       core.sys.write_file(directory .. "/p.lua", [[local ft = require("ftpipe")
          return ft.sweep { run = { "plan", "t5-small", devices = "sim:2x11GB", format = "json",

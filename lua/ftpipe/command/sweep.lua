@@ -180,6 +180,7 @@ local function run(path, flags)
    for _, name in ipairs { "jobs", "trials", "time" } do
       if flags[name] then sweep[name] = flags[name] end
    end
+   sweeps.check_end(sweep)
    local size = methods.size(sweep.method, sweep.parameters, sweep)
    if size then sweep.trials = math.min(sweep.trials, size) end
    local cpus = #core.process.cpus()

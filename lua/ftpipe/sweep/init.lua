@@ -76,10 +76,6 @@ function M.new(definition)
    if o.prune then o.prune = opts.check("ft.sweep: prune", PRUNE, o.prune) end
    local size = methods.size(o.method, o.parameters, o)
    if size then o.trials = math.min(o.trials or size, size) end
-   if not o.trials and not o.time then
-      opts.fail("ft.sweep", "method %s does not end by itself in this space: give trials or time",
-         o.method)
-   end
    o.is_recipe = core.sys.exists(o.run[1]) == "file"
    if not o.is_recipe and o.run[1]:match("%.lua$") then
       opts.fail("ft.sweep", "run: there is no file '%s'", o.run[1])
@@ -117,6 +113,15 @@ function M.linear(low, high) return spaces.range(low, high, "linear") end
 -- @tparam int low
 -- @tparam int high
 function M.whole(low, high) return spaces.range(low, high, "linear", true) end
+
+--- Refuses a sweep that would go on for ever; flags may have bounded what the file does not.
+-- @local
+function M.check_end(sweep)
+   if not sweep.trials and not sweep.time then
+      opts.fail("ft.sweep", "method %s does not end by itself in this space: give trials or time, "
+         .. "or --trials or --time", sweep.method)
+   end
+end
 
 --- Whether a value is what ft.sweep gives.
 -- @local
