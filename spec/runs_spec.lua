@@ -93,6 +93,20 @@ describe("ftpipe runs", function()
       assert.matches("\n  eval_loss +%d%.%d+  %-\n", out)
    end)
 
+   it("refuses words and flags that an action would pass over", function()
+      local a, c = directory .. "/a", directory .. "/c"
+      for pattern, words in pairs {
+         ["unexpected word 'extra': runs ls takes 1 directory at most"] = { "ls", ".", "extra" },
+         ["unexpected word '%S+/c': runs show takes 1 dir"] = { "show", a, c },
+         ["unexpected word '%S+/c': runs diff takes 2 directories at most"] = { "diff", a, c, c },
+         ["%-%-yes: nothing that runs ls takes"] = { "ls", ".", "--yes" },
+         ["%-%-format: nothing that runs diff takes"] = { "diff", a, c, "--format", "json" },
+         ["%-%-format: nothing that runs rm takes"] = { "rm", a, "--format", "json" },
+      } do
+         process.refused(2, pattern, { "runs", unpack(words) })
+      end
+   end)
+
    it("removes what it is told to, when that is said twice", function()
       train("d")
       local said = ftpipe { "runs", "rm", directory .. "/d" }

@@ -529,6 +529,10 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       process.refused(2, "is a directory: ftpipe sweep show", { "sweep", out })
       process.refused(2, "%-%-jobs: nothing that sweep show takes", { "sweep", "show", out,
          "--jobs", "2" })
+      process.refused(2, "unexpected word 'more': sweep show takes one directory", { "sweep",
+         "show", out, "more" })
+      process.refused(2, "unexpected word 'more' behind %S+p.lua: sweep takes one file", { "sweep",
+         directory .. "/p.lua", "more", "--dry-run" })
       process.refused(2, "%-%-format: of sweep show alone", { "sweep", directory .. "/p.lua",
          "--format", "json" })
       process.refused(6, "there is no sweep in " .. out, { "sweep", "ls", out })

@@ -291,18 +291,38 @@ function ACTIONS.rm(words, flags)
    end
 end
 
+-- By action the most words that it takes, where there is a limit, and its flag.
+local TAKES = {
+   ls = { words = 1, flag = "format" }, show = { words = 1, flag = "format" },
+   diff = { words = 2 }, rm = { flag = "yes" }, events = {}, reindex = {},
+}
+
+--- Refuses what an action would pass over.
+local function check(name, words, given)
+   local takes = TAKES[name]
+   for _, flag in ipairs(keys(given)) do
+      if flag ~= takes.flag then usage("--%s: nothing that runs %s takes", flag, name) end
+   end
+   local stray = takes.words and words[takes.words + 1]
+   if stray then
+      usage("unexpected word '%s': runs %s takes %s at most", stray, name,
+         counted(takes.words, "directory", "directories"))
+   end
+end
+
 function M.words() return keys(ACTIONS) end
 
 --- @tparam {string,...} argv the words after "runs"
 function M.run(argv)
    local words = argvs.words(argv)
-   local flags = args.read(M.declared, argv, "runs ls|show|diff|events|reindex|rm")
+   local flags, given = args.read(M.declared, argv, "runs ls|show|diff|events|reindex|rm")
    local name = table.remove(words, 1)
    local action = ACTIONS[name or ""]
    if not action then
       usage("runs needs one of %s%s", table.concat(keys(ACTIONS), ", "),
          name and suggest.hint(name, keys(ACTIONS)) or "")
    end
+   check(name, words, given)
    return action(words, flags)
 end
 

@@ -222,7 +222,13 @@ function M.run(argv)
             usage("--%s: nothing that sweep %s takes", name:gsub("_", "-"), words[1])
          end
       end
+      if words[3] then
+         usage("unexpected word '%s': sweep %s takes one directory", words[3], words[1])
+      end
       return on_directory(words[2], flags)
+   end
+   if words[2] then
+      usage("unexpected word '%s' behind %s: sweep takes one file, and flags", words[2], words[1])
    end
    if given.format then usage("--format: of sweep show alone") end
    if there == "directory" then
