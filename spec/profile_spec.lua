@@ -131,6 +131,14 @@ describe("a modelled profile", function()
       assert.equal(whole:text(), profiles(model, "sim:1x11GB"):text())
    end)
 
+   it("is of the model's own dropout where none is given, as a plan is", function()
+      local model = pipeline.model()
+      model.config.dropout_rate = 0.25
+      local text = profiles(model, "sim:1x11GB"):text()
+      assert.matches(" p=0.25\n", text)
+      assert.equal(profiles(model, "sim:1x11GB", { dropout = 0.25 }):text(), text)
+   end)
+
    it("of a slower device is longer", function()
       local model = pipeline.model { d_model = 256, d_ff = 1024 }
       local size = { batch = 8, source = 128, target = 8 }

@@ -89,7 +89,7 @@ function M.run(argv)
       end
    end
    local graph = model.family.training(model.config, { batch = o.batch, source = o.max_source,
-      target = o.max_target, dropout = o.dropout or 0.1 })
+      target = o.max_target, dropout = o.dropout or model.config.dropout_rate })
    precision.apply(o.precision, graph, device)
    local profile = profiles(graph, o.devices, {
       fresh = measure, whole = measure and device.in_host, dtype = o.precision,

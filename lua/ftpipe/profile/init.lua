@@ -284,13 +284,14 @@ local RULES = {
    batch = { type = "int", min = 1, default = 1, help = "samples of a micro-batch" },
    source = { type = "int", min = 1, default = 128, help = "tokens of an input" },
    target = { type = "int", min = 1, default = 8, help = "tokens of an answer" },
-   dropout = { type = "number", min = 0, max = 0.99, default = 0.1, help = "probability" },
+   dropout = { type = "number", min = 0, max = 0.99, help = "probability, else the model's" },
 }
 
 --- The graph itself, or the training graph of a model.
 local function graph_of(subject, o)
    if type(subject) == "userdata" then return subject end
-   local size = { batch = o.batch, source = o.source, target = o.target, dropout = o.dropout }
+   local size = { batch = o.batch, source = o.source, target = o.target,
+      dropout = o.dropout or subject.config.dropout_rate }
    return subject.family.training(subject.config, size)
 end
 
