@@ -135,6 +135,20 @@ describe("args", function()
          "ft.args: no preset is called 'none' %(there are: fine_tune, t5%)")
    end)
 
+   it("takes the default of the last flag by the alphabet where several have one", function()
+      local own, argv = { "Does.", preset = "fine_tune", with = {} }, {}
+      for i, name in ipairs { "lr", "cache", "out", "model", "data", "keep", "clip", "seed" } do
+         own.with[name] = { batch = 10 + i }
+         argv[i] = ("--%s=%d"):format(name, i)
+         local names = {}
+         for n in pairs(own.with) do names[#names + 1] = n end
+         table.sort(names)
+         local values = args.parse(own, argv)
+         assert.equal(own.with[names[#names]].batch, values.batch)
+         assert.matches("%-%-batch %d+ +recipe, with %-%-" .. names[#names], args.config(values))
+      end
+   end)
+
    it("takes a preset that is made of another, flag by flag", function()
       local own = { "Does.", preset = "t5", batch = { help = "pairs" }, lr = true,
          with = { model = { batch = 40 } } }

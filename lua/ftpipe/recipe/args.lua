@@ -281,10 +281,12 @@ local function one_line(message, flags, argv)
       suggest.hint(wrong, column(flags, "flag")))
 end
 
---- Defaults that come with flags that were given.
+--- Defaults that come with flags that were given; of several for one name that of the last flag
+-- by the alphabet, as `origins_of` says.
 local function defaults_with(declared, result)
    local defaults = {}
-   for flag, values in pairs(declared.with or {}) do
+   for _, flag in ipairs(opts.names(declared.with or {})) do
+      local values = declared.with[flag]
       if result[flag] ~= nil then
          for name, value in pairs(values) do defaults[name] = value end
       end
@@ -326,8 +328,8 @@ local function origins_of(declared, flags, result, given)
    for _, flag in ipairs(flags) do
       local name, row = flag.name, common[flag.name]
       origins[name] = row and row.default == flag.rule.default and "default" or "recipe"
-      for other, defaults in pairs(declared.with or {}) do
-         if result[other] ~= nil and defaults[name] ~= nil then
+      for _, other in ipairs(opts.names(declared.with or {})) do
+         if result[other] ~= nil and declared.with[other][name] ~= nil then
             origins[name] = "recipe, with --" .. other:gsub("_", "-")
          end
       end
