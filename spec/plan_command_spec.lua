@@ -369,6 +369,10 @@ describe("ftpipe plan", function()
       assert.same({ "", 2 }, { out, exit })
       assert.matches("%-%-search is for models and graph files; recipes/t5_rte.lua is planned once",
          err)
+      recipe[#recipe] = "--search-x" -- none of plan's: the recipe says whether it is its own
+      out, err, exit = plan(unpack(recipe))
+      assert.same({ "", 2 }, { out, exit })
+      assert.matches("unknown flag '%-%-search%-x'", err)
    end)
 
    it("refuses what it cannot plan with one line", function()

@@ -194,7 +194,7 @@ local OF_MODELS_ALONE = { compare = true, search = true, format = true, depth = 
 local function recipe_words(argv, path)
    local kept = { "--dry-run" }
    for _, word in ipairs(argv) do
-      local name = word:match("^%-%-(%l+)")
+      local name = word:match("^%-%-([^=]+)") -- a recipe may have --search-width
       if OF_MODELS_ALONE[name] then
          usage("--%s is for models and graph files; %s is planned once, by its own flags", name,
             path)
