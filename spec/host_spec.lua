@@ -143,8 +143,10 @@ describe("the program", function()
          end
          io.popen("sh spec/support/send.sh " .. ft.sys.getpid() .. " busy TERM")
          ft.partition(p, { method = "mixed", effort = 1e6 })]] }
-      assert.same({ "", "ftpipe: partition: stopped before it was done\n", 143 },
-         { out, err, code })
+      -- on a busy machine the signal may come while Lua still prepares the problem
+      local stopped = err == "ftpipe: terminated\n"
+         or err == "ftpipe: partition: stopped before it was done\n"
+      assert.same({ "", true, 143 }, { out, stopped, code }, err)
    end)
 
    it("lets a handler of another error finish, then stops", function()
