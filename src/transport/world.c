@@ -207,8 +207,8 @@ static void part(ft_world *w)
     world_flush(w, LEAVE_NS);
 }
 
-/* Letters that nobody took and copies that did not leave; what MPI was given is MPI's after a
- * failure. */
+/* Letters that nobody took or that had not come, and copies that did not leave; what MPI was given
+ * is MPI's after a failure. */
 static void free_messages(ft_world *w)
 {
     for (int i = 0; i < w->letters.n; i++) ft_free(((ft_letter *)w->letters.items)[i].data);
@@ -217,6 +217,9 @@ static void free_messages(ft_world *w)
         const sending *s = &((sending *)w->sends.items)[i];
         if (!s->request) ft_free(s->own);
     }
+    const receiving *receives = w->receives.items; /* as beats that come while the world ends */
+    for (int i = 0; i < w->receives.n && !atomic_load(&w->failed); i++)
+        if (!receives[i].heard) ft_free(receives[i].data);
 }
 
 void ft_world_close(ft_world *w)
