@@ -199,7 +199,8 @@ ft.fine_tune { args = args, task = ft.task.mood {} }
    { "label", of = "recipe plan", rare = true, type = "string", help = "what a plan is called" },
 ]])
       insert(copy, "lua/ftpipe/run/training.lua",
-         "   if due(run.args.eval_every) and run.judged ~= run.done then run:judge() end\n", [[
+         "   if (compares or due(run.args.eval_every)) and run.judged ~= run.done then "
+            .. "run:judge() end\n", [[
    local enough = run.args.stop_below
    if enough and run.loss_mean < enough then run.stopped = true end
 ]], true)
