@@ -103,7 +103,6 @@ describe("what a sweep tries", function()
          ["there is no file 'recipes/none.lua'"] = { run = { "recipes/none.lua" }, trials = 1,
             space = { lr = { 1 } } },
          ["metric and goal say"] = { run = { "plan" }, space = { a = { 1 } }, trials = 1 },
-         ["give trials or time"] = { run = { "plan" }, space = { a = ft.sweep.log(1, 2) } },
          ["space.a: table: %S+ is no value of a flag"] = { run = { "x" }, space = { a = { {} } } },
          ["space.a: inf is no value of a flag"] = { run = { "x" }, space = { a = { 1 / 0 } } },
          ["run.b: function: %S+ is no value"] = { run = { "x", b = print }, space = { a = { 1 } } },
