@@ -70,6 +70,23 @@ static ft_status mark_unsteady(bool *marks, const ft_action_list *lists, int n_d
     return FT_OK;
 }
 
+/* Actions of a leg, on all devices. */
+static int64_t length_of(const ft_plan *plan)
+{
+    int64_t length = 0;
+    for (int d = 0; d < plan->n_devices; d++) length += ft_plan_length(plan, d);
+    return length;
+}
+
+static ft_status check_length(const ft_plan *plan, ft_error *err)
+{
+    int64_t length = length_of(plan);
+    if (length <= MOST_ACTIONS) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED,
+                   "residency: an order of %lld actions that does not repeat is too long",
+                   (long long)length);
+}
+
 /* Plans `n` batches, each begun with nothing on the devices that are marked in `anew`; NULL in *out
  * when there are more and these do not repeat: then those devices are marked in `unsteady` for
  * which this is so. The two may be one. */
@@ -80,7 +97,7 @@ static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, const
     ft_fold f;
     FT_TRY(ft_plan_cut(&plan, q->plan, n, err));
     ft_action_list *lists = ft_arena_array(arena, plan->n_devices, sizeof *lists);
-    ft_status status = lists ? FT_OK : no_memory(err);
+    ft_status status = lists ? check_length(plan, err) : no_memory(err);
     for (int d = 0; d < plan->n_devices && status == FT_OK; d++)
         status = plan_device(q, plan, d, anew[d], arena, &lists[d], err);
     if (status == FT_OK) status = ft_fold_find(&f, arena, plan->n_devices, lists, err);
@@ -98,32 +115,20 @@ static ft_status plan_batches(ft_plan **out, const ft_residency *q, int n, const
     return status;
 }
 
-/* Actions of a leg, on all devices. */
-static int64_t length_of(const ft_plan *plan)
-{
-    int64_t length = 0;
-    for (int d = 0; d < plan->n_devices; d++) length += ft_plan_length(plan, d);
-    return length;
-}
-
 /* Few batches show the pattern of most legs; as many as there are stages that of the others. */
 static ft_status plan_leg(ft_plan **out, const ft_residency *q, ft_arena *arena, ft_error *err)
 {
     int n_devices = q->plan->n_devices, all = q->plan->n_batches, rest = all % SPAN;
     const int few = SPAN + rest, more = SPAN * (2 + q->plan->n_stages / SPAN) + rest;
-    int64_t length = length_of(q->plan);
+    const bool too_long = length_of(q->plan) > MOST_ACTIONS;
     bool *none = ft_arena_array(arena, n_devices, sizeof *none);
     bool *unsteady = ft_arena_array(arena, n_devices, sizeof *unsteady);
     if (!none || !unsteady) return no_memory(err);
     if (few < all) FT_TRY(plan_batches(out, q, few, none, unsteady, arena, err));
     if (!*out && more < all) FT_TRY(plan_batches(out, q, more, none, unsteady, arena, err));
-    if (!*out && more < all && length > MOST_ACTIONS)
+    if (!*out && more < all && too_long)
         FT_TRY(plan_batches(out, q, more, unsteady, unsteady, arena, err));
     if (*out) return FT_OK;
-    if (length > MOST_ACTIONS)
-        return ft_fail(err, FT_UNSUPPORTED,
-                       "residency: an order of %lld actions that does not repeat is too long",
-                       (long long)length);
     return plan_batches(out, q, all, none, unsteady, arena, err);
 }
 
