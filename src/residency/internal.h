@@ -56,6 +56,7 @@ typedef struct planner {
     int device;
     ft_residency_scope scope; /* of the device */
     bool anew;                /* a batch begins with nothing on the device */
+    int newest;               /* batch that has begun */
     int *seat;                /* by stage: the one on the device, or -1 */
     bool *at_home;            /* by stage: its updates work in host memory */
     ft_owners owners;
@@ -66,7 +67,6 @@ typedef struct planner {
     int *window, *first_micro; /* by stage: micro-batches under way at most; their first item */
     ft_action_kind *last;      /* by stage: after which activations are dead */
     use *uses;                 /* of all actions, in their order */
-    bool *begins;              /* by action: whether a batch begins there anew */
     int64_t *first_use;        /* by action, and one more */
     int64_t *needed;           /* by action: bytes of its uses */
     int64_t least;             /* the most of these */

@@ -350,29 +350,23 @@ static void leave_scope(planner *p, int64_t at)
     }
 }
 
-/* Where batches begin anew. */
-static ft_status find_begins(planner *p, ft_error *err)
-{
-    int newest = 0;
-    p->begins = ft_arena_array(p->arena, p->n + 1, sizeof *p->begins);
-    if (!p->begins) return no_memory(err);
-    for (int64_t at = 0; at < p->n && p->anew; at++) {
-        p->begins[at] = p->list[at].batch > newest;
-        if (p->begins[at]) newest = p->list[at].batch;
-    }
-    return FT_OK;
-}
-
 static void close_all(planner *p)
 {
     for (int i = 0; i < p->n_items; i++)
         if (p->items[i].stay >= 0) close_stay(p, &p->items[i]);
 }
 
+static void begin_batch(planner *p, const ft_action *a)
+{
+    if (a->batch <= p->newest) return;
+    p->newest = a->batch;
+    if (p->anew) close_all(p);
+}
+
 static ft_status pass(planner *p, int64_t at, ft_error *err)
 {
     const ft_action *a = &p->list[at];
-    if (p->begins[at]) close_all(p);
+    begin_batch(p, a);
     send_home(p, a);
     for (int64_t u = p->first_use[at]; u < p->first_use[at + 1]; u++) {
         victims_remove(p, p->uses[u].item); /* while it is needed */
@@ -411,7 +405,6 @@ static void keep_weights(planner *p, const stay *made)
 ft_status residency_find_stays(planner *p, ft_error *err)
 {
     if (!victims_begin(p)) return no_memory(err);
-    FT_TRY(find_begins(p, err));
     for (int64_t at = 0; at < p->n; at++) FT_TRY(pass(p, at, err));
     close_all(p);
     for (int64_t k = 0; k < p->n_stays; k++)

@@ -37,6 +37,6 @@ return {
       "p->least = p->needed[i];", "c/residency", "the least is what the last action needs" },
    { "src/residency/victims.c", "? of_a->next > of_b->next :", "? a < b :", "c/residency_victims",
       "which of a stage's activations leaves hangs on their numbers" },
-   { "src/residency/stays.c", "    if (p->begins[at]) close_all(p);\n", "", "c/residency_repeats",
+   { "src/residency/stays.c", "    if (p->anew) close_all(p);\n", "", "c/residency_repeats",
       "a batch that begins anew finds what the one before has left" },
 }
