@@ -76,21 +76,25 @@ INLINE void load_square(vf square[FT_LANES], const float *x, int64_t ld, int64_t
     vf_transpose(square);
 }
 
-/* The panel of columns from `at` on, of x that is turned. */
+/* The panel of columns from `at` on, of x that is turned. A line of it is written at once: what
+ * goes past the caches is gathered in a few buffers, and one that has to leave with half a line
+ * takes several times as long. */
 INLINE void turn_panel(float *panel, const ft_panel_source *x, int64_t at, int width, bool far)
 {
     int64_t rows = x->count - at < width ? x->count - at : width, k = x->k;
     const float *data = x->data + at * x->ld;
-    for (int64_t p = 0; p < k; p += FT_LANES)
-        for (int v = 0; v < width; v += FT_LANES) {
-            vf square[FT_LANES];
-            load_square(square, data + v * x->ld + p, x->ld, rows - v, k - p);
-            for (int i = 0; i < FT_LANES && p + i < k; i++)
-                store(panel + (p + i) * width + v, square[i], width - v,
-                      far                   ? FAR
-                      : !v && p + i < k - 1 ? FOLLOWED
-                                            : LAST);
-        }
+    for (int64_t p = 0; p < k; p += FT_LANES) {
+        vf square[VECTORS][FT_LANES];
+        for (int v = 0; v * FT_LANES < width; v++)
+            load_square(square[v], data + v * FT_LANES * x->ld + p, x->ld, rows - v * FT_LANES,
+                        k - p);
+        for (int i = 0; i < FT_LANES && p + i < k; i++)
+            for (int v = 0; v * FT_LANES < width; v++)
+                store(panel + (p + i) * width + v * FT_LANES, square[v][i], width - v * FT_LANES,
+                      far             ? FAR
+                      : p + i < k - 1 ? FOLLOWED
+                                      : LAST);
+    }
 }
 
 INLINE void pack_any(float *packed, const ft_panel_source *x, int width, bool far)
