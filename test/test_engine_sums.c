@@ -1,4 +1,5 @@
-/* test/test_engine_sums.c - what a run makes of gradients, against numbers worked out by hand.
+/* test/test_engine_sums.c - what a run makes of gradients, against numbers worked out by hand; and
+ * what its workers do when they are asked one by one.
  *
  * loss = w a + w b + w c, in three stages that share w, summed over micro-batches: its gradient has
  * one term for each of a, b and c, and is their sum. */
@@ -177,6 +178,26 @@ static void test_lag_is_checked(void)
     with_run(&c, "cpu:3", make_sum, read_late_weights);
 }
 
+/* A worker looked at its action before the leg was drained, and waits after that. A wait for what
+ * is not there ends at once, since the run is stopped. */
+static void wait_after_a_drain(ft_run *run, step_case *c)
+{
+    ft_action last = {.kind = FT_ACT_FORWARD, .stage = 2, .seat = 2};
+    CHECK_STATUS(feed_case(run, c), FT_OK);
+    ft_run_drain(run);
+    atomic_store(&run->stop, true);
+    CHECK_STATUS(wait_for_action(&run->workers[2], &last, &c->err), FT_CANCELLED);
+    last.batch = 1;
+    CHECK_STATUS(wait_for_action(&run->workers[2], &last, &c->err), FT_OK);
+    atomic_store(&run->stop, false);
+}
+
+static void test_drained_batches_are_not_waited_for(void)
+{
+    step_case c = {.clip = 0};
+    with_run(&c, "cpu:3", make_sum, wait_after_a_drain);
+}
+
 int main(void)
 {
     RUN(test_sums_of_micro_batches);
@@ -184,6 +205,7 @@ int main(void)
     RUN(test_sum_that_is_not_finite);
     RUN(test_gradient_that_is_not_finite);
     RUN(test_lag_is_checked);
+    RUN(test_drained_batches_are_not_waited_for);
     CHECK(ft_alloc_live() == 0);
     return check_report();
 }

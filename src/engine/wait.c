@@ -44,20 +44,23 @@ bool action_is_ready(const worker *w, const ft_action *a)
     return true;
 }
 
+static ft_status wait_for_need(worker *w, const need *n, ft_error *err)
+{
+    w->wait = (uint8_t)n->what;
+    w->wait_edge = n->what == FT_WAIT_BATCH ? -1 : edge_of_plan(w->run, n->at.edge);
+    bool met = w->run->world ? ft_world_wait(w->run->world, n->gate, n->target, &w->run->stop, -1)
+                             : ft_gate_wait(n->gate, n->target, &w->run->stop, -1);
+    return met ? FT_OK : ft_fail(err, FT_CANCELLED, "the run was stopped");
+}
+
 ft_status wait_for_action(worker *w, const ft_action *a, ft_error *err)
 {
     need next;
     if (w->run->world) ft_world_progress(w->run->world); /* what came while it computed */
     for (int i = 0; nth_need(w->run, a, i, &next); i++) {
-        if (is_met(&next)) continue;
-        w->wait = (uint8_t)next.what;
-        w->wait_edge = next.what == FT_WAIT_BATCH ? -1 : edge_of_plan(w->run, next.at.edge);
-        bool met = w->run->world
-                       ? ft_world_wait(w->run->world, next.gate, next.target, &w->run->stop, -1)
-                       : ft_gate_wait(next.gate, next.target, &w->run->stop, -1);
-        if (!met) return ft_fail(err, FT_CANCELLED, "the run was stopped");
-        /* A gate of batches that a drain has opened is one for nothing. */
-        if (action_is_left_out(w->run, a)) return FT_OK;
+        if (!is_met(&next)) FT_TRY(wait_for_need(w, &next, err));
+        /* A drain may have opened the gate of batches, for nothing, at any time until now. */
+        if (next.what == FT_WAIT_BATCH && action_is_left_out(w->run, a)) return FT_OK;
     }
     return FT_OK;
 }
