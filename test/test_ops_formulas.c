@@ -199,6 +199,34 @@ static void test_gradient_of_a_likely_key(void)
     }
 }
 
+/* Operations of attention: three samples, two heads of 8 numbers. */
+static double operations(int64_t queries, int64_t keys, bool causal)
+{
+    const ft_op *op = ft_op_find("attention");
+    const double attrs[FT_MAX_ATTRS] = {[FT_ATTENTION_HEADS] = 2, [FT_ATTENTION_CAUSAL] = causal};
+    const ft_spec q = {FT_F32, {3, {3, queries, 16}}}, k = {FT_F32, {3, {3, keys, 16}}};
+    const ft_spec in[FT_MAX_IN] = {q, k, k, FT_ABSENT, FT_ABSENT, FT_ABSENT};
+    ft_spec out[FT_MAX_OUT];
+    ft_error err = {FT_OK, ""};
+    return CHECK_STATUS(op->shape(in, attrs, out, &err), FT_OK) ? op->cost(in, out, attrs).flops
+                                                                : -1;
+}
+
+/* Each pair that is computed takes so many, and a length that no memory could hold is counted at
+ * once. */
+static void test_pairs_of_attention(void)
+{
+    const double each = 3 * 2 * (2 * 2 * 8 + 10);
+    for (int64_t queries = 1; queries <= 5; queries++)
+        for (int64_t keys = 1; keys <= 5; keys++) {
+            double seen = 0;
+            for (int64_t i = 0; i < queries; i++) seen += (double)(i < keys ? i + 1 : keys);
+            CHECK(operations(queries, keys, true) == seen * each);
+            CHECK(operations(queries, keys, false) == (double)(queries * keys) * each);
+        }
+    CHECK_NEAR(operations((int64_t)1 << 50, (int64_t)1 << 50, true) / each, pow(2, 99), pow(2, 50));
+}
+
 int main(void)
 {
     RUN(test_relative_buckets);
@@ -208,5 +236,6 @@ int main(void)
     RUN(test_positions_of_a_cache);
     RUN(test_argmax_of_equals);
     RUN(test_gradient_of_a_likely_key);
+    RUN(test_pairs_of_attention);
     return check_report();
 }

@@ -221,11 +221,18 @@ static bool serve(server *s, const control *c, const char *data)
     return true;
 }
 
+/* Of training, or of an evaluation between its legs. */
+static int most_inputs(const ft_blueprint *b)
+{
+    const ft_blueprint *other = ft_blueprint_evaluation(b);
+    return other && other->n_inputs > b->n_inputs ? other->n_inputs : b->n_inputs;
+}
+
 ft_status ft_run_serve(ft_run *run, ft_error *err)
 {
     server s = {.run = run, .now = run};
     ft_status status = FT_OK;
-    s.views = ft_alloc((run->blueprint->n_inputs + 1) * (int64_t)sizeof *s.views);
+    s.views = ft_alloc((most_inputs(run->blueprint) + 1) * (int64_t)sizeof *s.views);
     bool goes_on = s.views != NULL;
     if (!goes_on) status = ft_fail(err, FT_NOMEM, "engine: no memory for inputs");
     while (goes_on) {

@@ -17,6 +17,7 @@
 #include "ops/attention.h"
 #include "ops/bf16.h"
 
+#include <math.h>
 #include <stddef.h>
 
 enum { MASK = 3, TABLE = 4, POSITION = 5, GRAD_MASK = 6, GRAD_TABLE = 7 };
@@ -178,11 +179,13 @@ static ft_status attention_shape(const ft_spec *in, const double *attrs, ft_spec
     return FT_OK;
 }
 
-/* Pairs of query and key that are computed, over all samples and heads. */
+/* Pairs of query and key that are computed, over all samples and heads: with a causal mask query i
+ * sees i + 1 keys, and all of them where those are fewer. */
 static double score_count(const ft_attention *a)
 {
-    double pairs = 0.0;
-    for (int64_t i = 0; i < a->Tq; i++) pairs += (double)ft_attention_keys(a, i);
+    double queries = (double)a->Tq, keys = (double)a->Tk, early = fmin(queries, keys);
+    double pairs =
+        a->causal ? early * (early + 1.0) / 2.0 + (queries - early) * keys : queries * keys;
     return pairs * (double)a->B * (double)a->H;
 }
 

@@ -172,7 +172,7 @@ static void mean_rule(ft_builder *b, const ft_grad_site *site)
 
 static ft_status spread_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
-    FT_TRY(filled_shape(&in[1], attrs, out, err));
+    FT_TRY((attrs[MEAN] != 0.0 ? filled_shape : reduce_shape)(&in[1], attrs, out, err));
     FT_TRY(ft_need_spec("spread", "dy", &in[0], &out[0], err));
     out[0] = in[1];
     return FT_OK;
@@ -381,6 +381,7 @@ static const ft_sample spread_samples[] = {
     {.in = {{FT_F32, {2, {3, 33}}}, {FT_F32, {3, {3, 7, 33}}}}, .attrs = {1, 0}, .tolerance = 1e-6},
     {.in = {{FT_F32, {2, {3, 7}}}, {FT_F32, {3, {3, 7, 33}}}}, .attrs = {2, 1}, .tolerance = 1e-6},
     {.in = {{FT_F32, {0, {0}}}, {FT_F32, {2, {7, 1000}}}}, .attrs = {-1, 1}, .tolerance = 1e-6},
+    {.in = {{FT_F32, {1, {3}}}, {FT_F32, {2, {3, 0}}}}, .attrs = {1, 0}},
 };
 
 static const ft_sample max_grad_samples[] = {

@@ -163,13 +163,13 @@ ft_status ft_op_attrs(const ft_op *op, const char *const *names, const double *v
 ft_status ft_op_shape(const ft_op *op, const ft_spec *in, int n_in, const double *attrs,
                       ft_spec *out, ft_error *err);
 
-/* The kernels of a kind of device, for arithmetic in a dtype. */
 /* What a weight is packed by: the team, or the stream of a device that has memory of its own. */
 typedef struct ft_packer {
     ft_team *team;
     ft_device_stream *stream; /* NULL: the team's caller does it */
 } ft_packer;
 
+/* The kernels of a kind of device, for arithmetic in a dtype. */
 typedef struct ft_kernel_list {
     ft_device_kind kind;
     ft_dtype dtype;

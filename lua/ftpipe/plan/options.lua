@@ -108,7 +108,7 @@ M.rows = {
    { "clip", of = "recipe plan", plans = true, type = "number", min = 0, default = 1,
       plan = { default = 0 }, help = "norm of gradients, 0 for none" },
    { "weight_decay", of = "recipe", type = "number", min = 0, default = 0,
-      help = "decoupled weight decay" },
+      help = "weight decay: decoupled; with sgd added to the gradients" },
    { "decay_exempt", of = "recipe plan", rare = true, choices = { "none", "vectors" },
       default = "none", help = "vectors: biases and norms do not decay" },
    { "train_only", of = "recipe explore plan", models = true, type = "string", value = "NAMES",
