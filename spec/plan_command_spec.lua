@@ -375,6 +375,28 @@ describe("ftpipe plan", function()
       assert.matches("unknown flag '%-%-search%-x'", err)
    end)
 
+   it("refuses flags that would be passed over", function()
+      local function refused(words, ...)
+         process.refused(2, words, { "plan", "t5-small", "--devices", "sim:2x8GB", ... })
+      end
+      refused("%-%-cost is what %-%-compare counts; leave it out, or give %-%-compare", "--cost",
+         "sum")
+      for _, format in ipairs { "svg", "dot", "graphml" } do
+         for _, flag in ipairs { "--compare", "--mem" } do
+            refused(flag:gsub("%-", "%%-") .. " is for formats table, json, html, not for "
+               .. format .. "; leave it out, or give another %-%-format", flag, "--format", format)
+         end
+      end
+      for _, format in ipairs { "table", "json" } do
+         refused("%-%-depth is for formats html, svg, dot, graphml, not for " .. format
+            .. "; leave it out, or give another %-%-format", "--depth", "3", "--format", format)
+      end
+      with_chain(function(path) -- of a graph file it is what the cut is made by
+         local _, err, exit = plan(path, "--devices", "sim:2x11GB", "--cost", "sum")
+         assert.equal(0, exit, err)
+      end)
+   end)
+
    it("refuses what it cannot plan with one line", function()
       local function refused(code, pattern, ...)
          process.refused(code, pattern, { "plan", ... })

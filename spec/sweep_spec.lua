@@ -557,7 +557,7 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       core.sys.write_file(directory .. "/p.lua", [[local ft = require("ftpipe")
          return ft.sweep { run = { "plan", "t5-small", devices = "sim:2x11GB", format = "json",
                seed = 123456789, groups = "*.q.*: frozen; encoder.*: decay 0" },
-            space = { mem = { true, false }, cost = { "sum" }, micro_batches = { 4 } },
+            space = { mem = { true, false }, recompute = { "never" }, micro_batches = { 4 } },
             method = "grid", metric = "seconds_per_batch", goal = "min" }]])
       assert.equal(0, select(3, ftpipe { "sweep", directory .. "/p.lua", "--out", out }))
       local line = (ftpipe { "sweep", "best", out }):match("\nftpipe ([^\n]+)\n$")

@@ -39,6 +39,27 @@ local function usage(format, ...)
    core.fail("invalid argument", format:format(...) .. "; see ftpipe plan --help", 2)
 end
 
+-- Flags that are for some formats alone, and those formats.
+local FORMATS_OF = {
+   { "compare", "table, json, html" },
+   { "depth", "html, svg, dot, graphml" },
+   { "mem", "table, json, html" },
+}
+
+--- Refuses flags that nothing of what is printed would come from.
+local function check_shown(flags, given, is_graph)
+   for _, row in ipairs(FORMATS_OF) do
+      local name, formats = unpack(row)
+      if given[name] and not formats:find(flags.format, 1, true) then
+         usage("--%s is for formats %s, not for %s; leave it out, or give another --format", name,
+            formats, flags.format)
+      end
+   end
+   if given.cost and not flags.compare and not is_graph then
+      usage("--cost is what --compare counts; leave it out, or give --compare")
+   end
+end
+
 --- Options of ft.explore.
 local function options_of(flags) return options.pick("explore", flags) end
 
@@ -214,8 +235,10 @@ function M.run(argv)
    end
    local flags, given = args.read(M.declared, argv, "plan MODEL|GRAPHFILE|RECIPE")
    if not path then usage("plan needs a model or a graph file") end
+   local is_graph = core.sys.exists(path) == "file"
+   check_shown(flags, given, is_graph)
    local tables, subject, model, o = {}
-   if core.sys.exists(path) == "file" then
+   if is_graph then
       subject, model, o, tables[1] = plan_file(path, flags, given)
    else
       subject, model, o, tables[1] = plan_model(path, flags, given)
