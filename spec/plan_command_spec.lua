@@ -361,15 +361,14 @@ describe("ftpipe plan", function()
       local out, err, exit = plan(unpack(recipe))
       assert.equal(0, exit, err)
       assert.matches("memory:\n  sim:0 card +[%d.]+ of 11000 MB: weights ", out .. err)
-      recipe[#recipe + 1] = "--mem"
-      local with, said = plan(unpack(recipe))
-      assert.same({ out, err }, { with, said })
-      recipe[#recipe] = "--search"
-      out, err, exit = plan(unpack(recipe))
-      assert.same({ "", 2 }, { out, exit })
-      assert.matches("%-%-search is for models and graph files; recipes/t5_rte.lua is planned once",
-         err)
-      recipe[#recipe] = "--search-x" -- none of plan's: the recipe says whether it is its own
+      for _, flag in ipairs { "--search", "--mem" } do
+         recipe[6] = flag
+         out, err, exit = plan(unpack(recipe))
+         assert.same({ "", 2 }, { out, exit })
+         assert.matches(flag:gsub("%-", "%%-") .. " is for models and graph files; "
+            .. "recipes/t5_rte.lua is planned once, by its own flags, with its memory", err)
+      end
+      recipe[6] = "--search-x" -- none of plan's: the recipe says whether it is its own
       out, err, exit = plan(unpack(recipe))
       assert.same({ "", 2 }, { out, exit })
       assert.matches("unknown flag '%-%-search%-x'", err)

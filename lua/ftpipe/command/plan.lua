@@ -208,19 +208,19 @@ local function plan_model(name, flags, given)
    return require("ftpipe.planner.explore").model(model, o), model, o
 end
 
--- Flags of this command that a recipe's plan has no use for.
-local OF_MODELS_ALONE = { compare = true, search = true, format = true, depth = true }
+-- Flags of this command that a recipe's plan has no use for: it says the memory by class anyway.
+local OF_MODELS_ALONE = { compare = true, search = true, mem = true, format = true, depth = true }
 
---- The words for a recipe that is only planned; its plan says the memory by class, --mem or not.
+--- The words for a recipe that is only planned.
 local function recipe_words(argv, path)
    local kept = { "--dry-run" }
    for _, word in ipairs(argv) do
       local name = word:match("^%-%-([^=]+)") -- a recipe may have --search-width
       if OF_MODELS_ALONE[name] then
-         usage("--%s is for models and graph files; %s is planned once, by its own flags", name,
-            path)
+         usage("--%s is for models and graph files; %s is planned once, by its own flags, with its "
+            .. "memory by class; one of its own that is called so goes with --dry-run", name, path)
       end
-      if word ~= "--mem" then kept[#kept + 1] = word end
+      kept[#kept + 1] = word
    end
    return kept
 end
