@@ -135,7 +135,7 @@ describe("a swap directory", function()
          .. "swap_dir the state is on disk: leave one out")
    end)
 
-   it("goes with a plan that is given and moves state, not with one that moves none", function()
+   it("goes with a plan that is given and moves state to be updated on the device", function()
       local function path_of(name, changes)
          core.sys.write_file(dir .. name, (pipeline.plan(options_of("bert", changes)):text()))
          return dir .. name
@@ -149,6 +149,9 @@ describe("a swap directory", function()
       local message = files.failure(planned, still, dir).message
       assert.matches("swap_dir = .* is for weights and optimizer state that move, and "
          .. "%S+/still.txt moves none: leave it out$", message)
+      local home = path_of("/home.txt", { update = "host" })
+      assert.matches("/home.txt updates in host memory, and with swap_dir the state is on disk: "
+         .. "leave one out$", files.failure(planned, home, dir).message)
       assert.matches('swap_dir = "": expected a directory',
          files.failure(planned, still, "").message)
    end)

@@ -307,14 +307,20 @@ local function disk_bytes(plan)
    return most
 end
 
---- Refuses a directory of swaps beside a plan that is given and moves nothing that would lie there.
--- The plan that a run has recorded may move none: --swap auto found that it needs none.
+--- Refuses a directory of swaps beside a plan that is given and moves nothing that would lie there,
+-- or updates it in host memory. The plan that a run has recorded may move none: --swap auto found
+-- that it needs none.
 function M.check_dir(plan)
    local o = plan.options
-   if not o.swap_dir or not o.given or o.given.recorded or disk_bytes(plan) > 0 then return end
-   usage.of(o, "{swap_dir=%s} is for weights and optimizer state that move, and %s moves none: "
-      .. "leave it out", o.swap_dir, o.given.name == "given" and "the plan that is given"
-      or o.given.name)
+   if not o.swap_dir or not o.given or o.given.recorded then return end
+   local name = o.given.name == "given" and "the plan that is given" or o.given.name
+   if disk_bytes(plan) == 0 then
+      usage.of(o, "{swap_dir=%s} is for weights and optimizer state that move, and %s moves none: "
+         .. "leave it out", o.swap_dir, name)
+   elseif plan.blueprint:plan_text():find("%sU%d+%.%d+:host%s") then
+      usage.of(o, "%s updates in host memory, and with {swap_dir} the state is on disk: leave one "
+         .. "out", name)
+   end
 end
 
 --- What a step takes at least where its swap directory is slower than the rest of it; nil where it
