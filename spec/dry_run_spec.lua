@@ -101,6 +101,14 @@ describe("--dry-run", function()
       lock:free()
    end)
 
+   it("finds a --swap-dir that is not there, or no directory", function()
+      core.sys.write_file(directory .. "/file", "")
+      for _, name in ipairs { "/none", "/file" } do
+         refused(2, "%-%-swap%-dir %S+" .. name .. ": expected a directory that is there", {
+            "--swap", "always", "--swap-dir", directory .. name })
+      end
+   end)
+
    it("finds that the disk has no room for a checkpoint", function()
       core.sys.write_file(directory .. "/script.lua", [[
          require("ftpipe.core").io.free_bytes = function() return 2e6 end

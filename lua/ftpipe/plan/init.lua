@@ -176,6 +176,11 @@ function Plan:check()
    core.fail(problem.status, problem.message .. why .. "; " .. remedies.words(self:remedies()))
 end
 
+--- Refuses a swap directory that is not there, or not to be written to.
+-- @raise invalid argument
+-- @local
+function Plan:check_swap_dir() swaps.check_there(self.options) end
+
 --- What a step takes at least where its swap directory is slower than the rest of it, in a line;
 -- nil where it is not.
 -- @tparam number rate bytes per second of the directory; 0: there is none

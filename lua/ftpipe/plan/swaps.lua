@@ -323,6 +323,17 @@ function M.check_dir(plan)
    end
 end
 
+--- Refuses a directory of swaps that is not there, or not to be written to.
+-- @tparam table o options of the plan that runs
+function M.check_there(o)
+   if not o.swap_dir then return end
+   if core.sys.exists(o.swap_dir) ~= "directory" then
+      usage.of(o, "{swap_dir=%s}: expected a directory that is there", o.swap_dir)
+   elseif not core.sys.may_write(o.swap_dir) then
+      usage.of(o, "{swap_dir=%s}: cannot be written to", o.swap_dir)
+   end
+end
+
 --- What a step takes at least where its swap directory is slower than the rest of it; nil where it
 -- is not.
 -- @tparam plan plan

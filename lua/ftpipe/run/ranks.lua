@@ -124,6 +124,7 @@ function M.run(plan, args)
    if there > 1 and plan.options.swap_dir then
       usage.of(plan.options, "{swap_dir} is for a run of one process, this one is of %d", there)
    end
+   plan:check_swap_dir()
    if there > 1 then
       if begun.last then begun.last:free() end
       collectgarbage() -- frees one that nobody holds
