@@ -93,24 +93,36 @@ describe("a swap directory", function()
       end
    end)
 
-   it("is refused where it is missing, no directory, not to be written, or taken", function()
+   it("is refused where it is missing, no directory, or not to be written", function()
       local plan = pipeline.plan(options_of("bert", { steps = 1 }))
       for path, words in pairs {
-         [dir .. "/none"] = "/none.*: No such file or directory",
-         ["/dev/null"] = "/dev/null.*: Not a directory",
-         ["/proc"] = "/proc/ftpipe%-swap%.lock: ", -- where nobody may write, not even root
+         [dir .. "/none"] = "/none: .*: No such file or directory",
+         ["/dev/null"] = "/dev/null: .*: Not a directory",
+         ["/proc"] = "/proc: cannot make a swap file: ", -- where nobody may write, not even root
       } do
          local problem = files.failure(function() plan.blueprint:run(path) end)
          assert.matches(words, problem.message)
          assert.not_matches("\n", problem.message)
       end
-      local run = begin(plan, dir)
-      process.refused(6, "^ftpipe: " .. dir:gsub("%p", "%%%0") .. ": process %d+ swaps there: "
-         .. "expected a directory for each run, or its end\n$", {
-         "recipes/t5_rte.lua", "--steps", "2", "--swap", "always", "--swap-dir", dir,
-         "--profile", "modelled",
-      })
-      run:free()
+   end)
+
+   it("is shared by runs, of one process and of several", function()
+      local o = options_of("bert")
+      local judge = pipeline.train(copy(o, { swap = "never" }))
+      local plan, whole = pipeline.plan(o)
+      local first, second = begin(plan, dir), begin(plan, dir)
+      local losses = pipeline.legs(first, plan, whole, { { 1, 1 } })
+      assert.same(judge.losses, pipeline.legs(second, plan, whole, { { 1, 1 }, { 2, 3 } }))
+      second:free()
+      local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--steps", "1", "--swap",
+         "always", "--swap-dir", dir, "--profile", "modelled", "--eval-limit", "4" }
+      assert.equal(0, code, err)
+      for _, loss in ipairs(pipeline.legs(first, plan, whole, { { 2, 3 } })) do
+         losses[#losses + 1] = loss
+      end
+      assert.same(judge.losses, losses)
+      first:free()
+      assert.same({}, core.sys.list_dir(dir))
    end)
 
    it("is refused before the first step where the state has no room", function()
@@ -120,8 +132,7 @@ describe("a swap directory", function()
       assert.equal(6, code, err)
       assert.matches("^ftpipe: " .. dir:gsub("%p", "%%%0") .. ": no room for [%d.]+ MB of state: "
          .. "File too large\n$", err)
-      pipeline.plan(options_of("bert", { steps = 1 })).blueprint:run(dir):free() -- it is not taken
-   end)
+      end)
 
    it("goes with --swap, and with updates on the device", function()
       local function refused(changes, words)

@@ -6,7 +6,6 @@
  * around. A unit is read after its write has ended, as after any copy home. */
 #include "state/disk.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "io/io.h"
@@ -25,11 +24,6 @@ struct disk_home {
     disk_file *disk;
     int64_t at, bytes;
     uint64_t sum; /* of what was written last; by the stream out, then by the stream in */
-};
-
-struct run_disks {
-    disk_file *of; /* by device */
-    ft_lock *lock;
 };
 
 bool disk_has(const ft_run *run, const ft_unit *unit)
@@ -51,23 +45,9 @@ static void count_units(const ft_run *run, disk_file *disks)
     }
 }
 
-static ft_status take_lock(ft_run *run, ft_error *err)
-{
-    char path[4096];
-    int64_t holder = 0;
-    if (snprintf(path, sizeof path, "%s/ftpipe-swap.lock", run->swap_dir) >= (int)sizeof path)
-        return ft_fail(err, FT_INVALID, "%s: the name is too long for a directory of swap files",
-                       run->swap_dir);
-    FT_TRY(ft_lock_take(&run->disks->lock, path, &holder, err));
-    if (run->disks->lock) return FT_OK;
-    return ft_fail(err, FT_IO,
-                   "%s: process %lld swaps there: expected a directory for each run, or its end",
-                   run->swap_dir, (long long)holder);
-}
-
 static ft_status open_disk(ft_run *run, int d, ft_error *err)
 {
-    disk_file *disk = &run->disks->of[d];
+    disk_file *disk = &run->disks[d];
     disk->executor = run->workers[d].executor;
     FT_TRY(ft_swap_file_open(&disk->file, run->swap_dir, disk->bytes, err));
     for (int way = 0; way < 2; way++) {
@@ -82,37 +62,31 @@ static ft_status open_disk(ft_run *run, int d, ft_error *err)
 ft_status disks_open(ft_run *run, ft_error *err)
 {
     if (!run->swap_dir) return FT_OK;
-    run->disks = ft_arena_alloc(run->arena, sizeof *run->disks);
-    if (run->disks)
-        run->disks->of = ft_arena_array(run->arena, run->n_devices, sizeof *run->disks->of);
-    if (!run->disks || !run->disks->of)
-        return ft_fail(err, FT_NOMEM, "engine: no memory for swap files");
-    count_units(run, run->disks->of);
-    FT_TRY(take_lock(run, err));
+    run->disks = ft_arena_array(run->arena, run->n_devices, sizeof *run->disks);
+    if (!run->disks) return ft_fail(err, FT_NOMEM, "engine: no memory for swap files");
+    count_units(run, run->disks);
     for (int d = 0; d < run->n_devices; d++)
-        if (run->disks->of[d].bytes) FT_TRY(open_disk(run, d, err));
+        if (run->disks[d].bytes) FT_TRY(open_disk(run, d, err));
     return FT_OK;
 }
 
 void disks_close(ft_run *run)
 {
-    if (!run->disks) return;
-    for (int d = 0; run->disks->of && d < run->n_devices; d++) {
-        disk_file *disk = &run->disks->of[d];
+    for (int d = 0; run->disks && d < run->n_devices; d++) {
+        disk_file *disk = &run->disks[d];
         for (int way = 0; way < 2; way++)
             if (disk->pieces[way])
                 disk->executor->driver->release(disk->executor, FT_OF_HOST, disk->pieces[way],
                                                 disk->piece_bytes);
         ft_swap_file_close(disk->file);
     }
-    ft_lock_free(run->disks->lock);
 }
 
 double disks_rate(const ft_run *run)
 {
     double least = 0;
     for (int d = 0; run->disks && d < run->n_devices; d++) {
-        const ft_swap_file *file = run->disks->of[d].file;
+        const ft_swap_file *file = run->disks[d].file;
         double rate = file ? ft_swap_file_rate(file) : 0;
         if (file && (!least || rate < least)) least = rate;
     }
@@ -121,7 +95,7 @@ double disks_rate(const ft_run *run)
 
 ft_status disk_take(ft_run *run, int device, int64_t bytes, disk_home **out, ft_error *err)
 {
-    disk_file *disk = &run->disks->of[device];
+    disk_file *disk = &run->disks[device];
     *out = ft_arena_alloc(run->arena, sizeof **out);
     if (!*out) return ft_fail(err, FT_NOMEM, "engine: no memory for swap files");
     **out = (disk_home){.run = run, .disk = disk, .at = disk->taken, .bytes = bytes};

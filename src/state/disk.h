@@ -9,8 +9,8 @@ typedef struct disk_home disk_home;
 
 /* Whether a unit has its home on disk. */
 bool disk_has(const ft_run *run, const ft_unit *unit);
-/* Opens a file for each device here with such units, of the size that they need, and locks the
- * directory. */
+/* Opens a file for each device here with such units, of the size that they need. Nobody else has
+ * it, so that runs may share a directory. */
 ft_status disks_open(ft_run *run, ft_error *err);
 void disks_close(ft_run *run);
 /* Bytes per second that the slowest was written with when it was opened; 0: there is none. */

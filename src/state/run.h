@@ -189,7 +189,7 @@ struct ft_run {
     struct run_units *units;               /* NULL: nothing moves as a whole; units.c */
     const char *swap_dir;    /* of the caller, until units are open: weights and optimizer
                                 state have their homes there; NULL: in host memory */
-    struct run_disks *disks; /* likewise; disk.c */
+    struct disk_file *disks; /* likewise, by device; disk.c */
     ft_result *results;      /* ring of batch_slots */
     double *gaps;            /* likewise, by seat: norms of what weights have gone */
     /* one leg */
