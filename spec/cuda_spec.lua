@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local ft = require("ftpipe")
+local process = require("spec.support.process")
 
 local emulated = core.sys.executable():match("[^/]+$") == "ftpipe_emu"
 
@@ -34,6 +35,14 @@ describe("ft.cuda", function()
          assert.is_true(card.memory_bytes > 0 and card.flops_per_s > 0 and card.bytes_per_s > 0)
          assert.is_nil(card.threads)
       end
+   end)
+
+   it("is told by doctor, which measures cores alone", function()
+      local out, err, code = process.ftpipe { "doctor" }
+      assert.equal(0, code, err)
+      local rates = out:match("\ndevice    cpu:0, budget [^\n]*(GFLOP/s)")
+      assert.equal(core.engine.devices("cpu")[1].in_host, rates ~= nil)
+      assert.equal(ft.cuda.available(), out:match("\ngpu       none: ") == nil)
    end)
 end)
 

@@ -52,14 +52,15 @@ local function models()
    return found, hub.root()
 end
 
---- Rates of the devices of this machine as they are, all of them working.
+--- Rates of the devices of this machine as they are, all of them working; none where "cpu" means
+-- others than its cores.
 local function devices(quick)
-   local list = {}
-   local cluster = require("ftpipe.placement.cluster").new("cpu", { measure = not quick })
+   local list, measure = {}, not quick and core.engine.devices("cpu")[1].in_host
+   local cluster = require("ftpipe.placement.cluster").new("cpu", { measure = measure })
    for i, device in ipairs(cluster) do
       list[i] = { name = device.name, memory_bytes = device.memory_bytes,
-         flops = not quick and device.flops_per_s or nil,
-         bytes_per_s = not quick and device.bytes_per_s or nil }
+         flops = measure and device.flops_per_s or nil,
+         bytes_per_s = measure and device.bytes_per_s or nil }
    end
    return list
 end
