@@ -153,6 +153,24 @@ describe("the cache of tokenised data", function()
       end)
    end)
 
+   it("knows the globals that the functions of a task read, and those that they make", function()
+      with_function(function(load, dir)
+         local function marked(prefix)
+            local globals = setmetatable({ prefix = prefix }, { __index = _G })
+            return setfenv(loadstring([[
+               function mark(text) return prefix .. text end
+               return function(text)
+                  return (text:gsub("^.*$", function(all) return nothing or mark(all) end))
+               end]]), globals)()
+         end
+         local one = load(marked("red "))
+         assert.is_true(one == load(marked("red ")))
+         assert.equal(1, #kept(dir))
+         assert.is_false(one == load(marked("blue ")))
+         assert.equal(2, #kept(dir))
+      end)
+   end)
+
    it("keeps nothing of functions that hold what cannot be told", function()
       with_function(function(load, dir)
          for _, held in ipairs { io.stdout, setmetatable({}, { __index = string }),

@@ -4,9 +4,11 @@
 -- the notes of the task's kind as JSON, the packed dataset. A file that is cut short or changed
 -- does not have its digest, and is made anew. Files are written beside and renamed, so that
 -- several runs may share a directory. Nothing is ever stale: another file, tokenizer, template,
--- version of the code or value that a function holds has another name.
+-- version of the code, value that a function holds or global that it names has another name.
 
 local core = require("ftpipe.core")
+local jit_util = require("jit.util")
+local keys = require("ftpipe.base.keys")
 
 local M = {}
 
@@ -22,7 +24,7 @@ function M.directory()
 end
 
 -- Libraries of Lua, whose functions are what their names say.
-local LIBRARIES = { "string", "table", "math", "bit", "os", "io", "_G" }
+local LIBRARIES = { "string", "table", "math", "bit", "os", "io", "coroutine", "_G" }
 
 --- The module of this program that a function is of, by what debug.getinfo names its text; nil
 -- where it is of a script.
@@ -58,19 +60,53 @@ local describe
 
 local function describe_table(value, out)
    if debug.getmetatable(value) then return false end
-   local keys = {}
-   for key in pairs(value) do keys[#keys + 1] = key end
-   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+   local fields = {}
+   for key in pairs(value) do fields[#fields + 1] = key end
+   table.sort(fields, function(a, b) return tostring(a) < tostring(b) end)
    out[#out + 1] = "{"
-   for _, key in ipairs(keys) do
+   for _, key in ipairs(fields) do
       if not describe(key, out) or not describe(value[key], out) then return false end
    end
    out[#out + 1] = "}"
    return true
 end
 
---- The code of a function, and the values that it holds. Those of a module of this program are as
--- the program's version says.
+-- What reads a global, among the instructions of this LuaJIT.
+local GET_GLOBAL = bit.band((jit_util.funcbc(loadstring("return x"), 1)), 0xff)
+
+--- Adds the names of the globals that a function reads, or one that it makes, as keys.
+local function add_globals(code, names)
+   local info = jit_util.funcinfo(code)
+   for at = 1, info.bytecodes - 1 do
+      local instruction = jit_util.funcbc(code, at)
+      if bit.band(instruction, 0xff) == GET_GLOBAL then
+         names[jit_util.funck(code, -bit.rshift(instruction, 16) - 1)] = true
+      end
+   end
+   for k = -1, -info.gcconsts, -1 do
+      local constant = jit_util.funck(code, k)
+      if type(constant) == "proto" then add_globals(constant, names) end
+   end
+   return names
+end
+
+local function field(values, name) return values[name] end
+
+--- The globals that a function reads, with their values; those that are not there raise where
+-- somebody wants it so.
+local function describe_globals(value, out)
+   local all = debug.getfenv(value)
+   for _, name in ipairs(keys(add_globals(value, {}))) do
+      local is_there, held = pcall(field, all, name)
+      out[#out + 1] = "global " .. name
+      if not is_there then held = nil end
+      if not describe(held, out) then return false end
+   end
+   return true
+end
+
+--- The code of a function, and the values that it holds or reads as globals. Those of a module of
+-- this program are as the program's version says.
 local function describe_function(value, out)
    local info = debug.getinfo(value, "Su")
    if info.what == "C" then return false end
@@ -79,7 +115,7 @@ local function describe_function(value, out)
    for i = 1, info.nups do
       if not describe(select(2, debug.getupvalue(value, i)), out) then return false end
    end
-   return true
+   return describe_globals(value, out)
 end
 
 local BY_TYPE = { table = describe_table, ["function"] = describe_function }
@@ -122,7 +158,7 @@ local function sources(modules)
 end
 
 --- Where to keep something; nil when it is not worth it, or when `parts` have a function that holds
--- what cannot be told from another: what C made, or a table with a metatable.
+-- or reads what cannot be told from another: what C made, or a table with a metatable.
 -- @tparam string dir
 -- @tparam string bytes of the data file
 -- @tparam table parts everything else that the result depends on
