@@ -137,25 +137,19 @@ static bool sort_states(const explorer *x, int *order)
     return true;
 }
 
-/* Bytes of all values of a node. */
-static bool find_outputs(const ft_ground *g, double *bytes)
+/* Bytes of all values of a node; of one that nobody uses, what it keeps. */
+static void find_outputs(const ft_ground *g, double *bytes)
 {
     const ft_partition_problem *p = g->problem;
-    int *last = ft_arena_array(g->arena, g->n, sizeof *last);
-    if (!last) return false;
-    for (int i = 0; i < g->n; i++) last[i] = -1;
-    for (int e = 0; e < p->n_edges; e++) {
-        int from = p->edge_from[e], value = p->edge_value ? p->edge_value[e] : 0;
-        bool known = false;
-        for (int before = last[from]; before >= 0 && !known; before--)
-            known = p->edge_from[before] == from &&
-                    (p->edge_value ? p->edge_value[before] : 0) == value;
-        if (!known) bytes[from] += (double)p->edge_bytes[e];
-        last[from] = e;
+    int from = -1, value = 0;
+    for (int i = 0; p->saved_bytes && i < g->n; i++) bytes[i] = (double)p->saved_bytes[i];
+    for (int i = 0; i < p->n_edges; i++) {
+        int e = g->edge_order[i], before = from, other = value;
+        from = p->edge_from[e];
+        value = p->edge_value ? p->edge_value[e] : 0;
+        if (from != before) bytes[from] = 0; /* it is used: the values say what it makes */
+        if (from != before || value != other) bytes[from] += (double)p->edge_bytes[e];
     }
-    for (int i = 0; i < g->n; i++) /* nobody uses it: what it keeps is what it makes */
-        if (last[i] < 0 && p->saved_bytes) bytes[i] = (double)p->saved_bytes[i];
-    return true;
 }
 
 /* Whether no node of the state uses a value of this one. */
@@ -230,8 +224,8 @@ static ft_status finish(explorer *x, ft_error *err)
     s->reached = ft_arena_array(g->arena, (int64_t)n * s->reached_words, 8);
     if (!order || !place || !sets || !output_bytes || !counted || !s->reached)
         return ft_ground_no_memory(g, err);
-    if (!allocate_sums(g, s) || !sort_states(x, order) || !find_outputs(g, output_bytes))
-        return ft_ground_no_memory(g, err);
+    if (!allocate_sums(g, s) || !sort_states(x, order)) return ft_ground_no_memory(g, err);
+    find_outputs(g, output_bytes);
     for (int i = 0; i < n; i++) {
         place[order[i]] = i;
         memcpy(&sets[(int64_t)i * s->words], set_of(s, order[i]), (size_t)s->words * 8);
@@ -267,9 +261,9 @@ ft_status states_of_stages(const ft_ground *g, const int *stage_of, int n_stages
     out->sets = ft_arena_array(g->arena, (int64_t)n_stages * out->words, 8);
     double *output_bytes = ft_arena_array(g->arena, g->n, 8);
     uint64_t *counted = ft_arena_array(g->arena, out->words, 8);
-    if (!out->sets || !output_bytes || !counted || !allocate_sums(g, out) || !find_ancestors(&x) ||
-        !find_outputs(g, output_bytes))
+    if (!out->sets || !output_bytes || !counted || !allocate_sums(g, out) || !find_ancestors(&x))
         return ft_ground_no_memory(g, err);
+    find_outputs(g, output_bytes);
     for (int s = 0; s < n_stages; s++) {
         for (int i = 0; i < g->n; i++)
             if (stage_of[i] <= s) put(set_of(out, s), i);

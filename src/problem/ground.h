@@ -66,6 +66,7 @@ struct ft_ground {
     int *unit;                    /* by node */
     int *unit_first, *unit_nodes; /* nodes by unit, CSR */
     ft_load *weight;              /* by unit: ns, last_ns, fixed and saved alone */
+    int *edge_order;              /* edges by maker, value, user */
     int n_nets;
     ft_net *nets;
     int *pins_first; /* by unit, CSR */

@@ -28,10 +28,10 @@ static int compare_edges(const void *left, const void *right, void *problem)
 
 typedef struct net_maker {
     ft_ground *g;
-    int *order; /* edges by maker and value */
-    int round;  /* counts the values looked at */
-    int *mark;  /* by unit: the last round that saw it */
-    int *list;  /* units of all nets */
+    const int *order; /* g->edge_order */
+    int round;        /* counts the values looked at */
+    int *mark;        /* by unit: the last round that saw it */
+    int *list;        /* units of all nets */
     int64_t n, room;
     int *waiting;    /* cheap nodes to look through */
     int *looked;     /* by node: the last round that looked through it */
@@ -157,7 +157,7 @@ ft_status ground_make_nets(ft_ground *g, ft_error *err)
     int64_t n_cheap = 0;
     for (int i = 0; i < g->n; i++) n_cheap += is_cheap(p, i);
     net_maker m = {.g = g, .room = 2 * (int64_t)p->n_edges + n_cheap * g->n_units + 2};
-    m.order = ft_arena_array(g->arena, p->n_edges + 1, sizeof *m.order);
+    m.order = g->edge_order = ft_arena_array(g->arena, p->n_edges + 1, sizeof *g->edge_order);
     m.mark = ft_arena_array(g->arena, g->n_units, sizeof *m.mark);
     m.list = ft_arena_array(g->arena, m.room, sizeof *m.list);
     m.waiting = ft_arena_array(g->arena, g->n + 1, sizeof *m.waiting);
@@ -167,12 +167,12 @@ ft_status ground_make_nets(ft_ground *g, ft_error *err)
     if (!m.order || !m.mark || !m.list || !m.waiting || !m.looked || !m.edge_first || !g->nets)
         return ft_ground_no_memory(g, err);
     for (int e = 0; e < p->n_edges; e++) {
-        m.order[e] = e;
+        g->edge_order[e] = e;
         m.edge_first[p->edge_from[e] + 1]++;
     }
     for (int i = 0; i < g->n; i++) m.edge_first[i + 1] += m.edge_first[i];
     ft_partition_problem copy = *p;
-    qsort_r(m.order, (size_t)p->n_edges, sizeof *m.order, compare_edges, &copy);
+    qsort_r(g->edge_order, (size_t)p->n_edges, sizeof *g->edge_order, compare_edges, &copy);
     for (int at = 0; at < g->n; at++) FT_TRY(collect_values(&m, g->order[at], err));
     return index_nets(g) ? FT_OK : ft_ground_no_memory(g, err);
 }
