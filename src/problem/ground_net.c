@@ -31,24 +31,29 @@ typedef struct net_maker {
     const int *order; /* g->edge_order */
     int round;        /* counts the values looked at */
     int *mark;        /* by unit: the last round that saw it */
-    int *list;        /* units of all nets */
-    int64_t n, room;
+    int *list;        /* units of the net at hand, each once */
+    int n;
     int *waiting;    /* cheap nodes to look through */
     int *looked;     /* by node: the last round that looked through it */
     int *edge_first; /* in `order`, by node */
 } net_maker;
 
-static bool add_unit(net_maker *m, int unit)
+static void add_unit(net_maker *m, int unit)
 {
-    if (m->mark[unit] == m->round) return true;
+    if (m->mark[unit] == m->round) return;
     m->mark[unit] = m->round;
-    if (m->n >= m->room) return false;
     m->list[m->n++] = unit;
-    return true;
+}
+
+static void begin_net(net_maker *m, int node)
+{
+    m->round++;
+    m->n = 0;
+    add_unit(m, m->g->unit[node]);
 }
 
 /* The users of a cheap node, and through its cheap users theirs. */
-static bool add_clones(net_maker *m, int node)
+static void add_clones(net_maker *m, int node)
 {
     int n_waiting = 1;
     m->waiting[0] = node;
@@ -56,31 +61,30 @@ static bool add_clones(net_maker *m, int node)
         int at = m->waiting[--n_waiting];
         for (int i = m->edge_first[at]; i < m->edge_first[at + 1]; i++) {
             int user = m->g->problem->edge_to[m->order[i]];
-            if (!add_unit(m, m->g->unit[user])) return false;
+            add_unit(m, m->g->unit[user]);
             if (!is_cheap(m->g->problem, user) || m->looked[user] == m->round) continue;
             m->looked[user] = m->round;
             m->waiting[n_waiting++] = user;
         }
     }
-    return true;
 }
 
-static void close_net(net_maker *m, int64_t begin, int node, int edge, int clone)
+static ft_status close_net(net_maker *m, int node, int edge, int clone, ft_error *err)
 {
     ft_ground *g = m->g;
     const ft_partition_problem *p = g->problem;
-    if (m->n - begin < 2) {
-        m->n = begin;
-        return;
-    }
+    if (m->n < 2) return FT_OK;
+    const int *units = ft_arena_copy(g->arena, m->list, m->n, sizeof *units);
+    if (!units) return ft_ground_no_memory(g, err);
     g->nets[g->n_nets++] = (ft_net){
         .maker = g->unit[node],
-        .n_units = (int)(m->n - begin),
-        .units = &m->list[begin],
+        .n_units = m->n,
+        .units = units,
         .bytes = clone >= 0 ? 0 : p->edge_bytes[edge],
         .grad_bytes = clone >= 0 || !p->edge_grad_bytes ? 0 : p->edge_grad_bytes[edge],
         .clone = clone,
     };
+    return FT_OK;
 }
 
 /* Two edges of one value carry as many bytes; bytes NULL: none. */
@@ -100,18 +104,13 @@ static ft_status collect_values(net_maker *m, int node, ft_error *err)
     char name[96], other[96];
     int i = m->edge_first[node], end = m->edge_first[node + 1];
     if (is_cheap(p, node) && i < end) {
-        int64_t begin = m->n;
-        m->round++;
-        if (!add_unit(m, m->g->unit[node]) || !add_clones(m, node))
-            return ft_ground_no_memory(m->g, err);
-        close_net(m, begin, node, -1, node);
-        return FT_OK;
+        begin_net(m, node);
+        add_clones(m, node);
+        return close_net(m, node, -1, node, err);
     }
     while (i < end) {
         int first = m->order[i];
-        int64_t begin = m->n;
-        m->round++;
-        if (!add_unit(m, m->g->unit[node])) return ft_ground_no_memory(m->g, err);
+        begin_net(m, node);
         for (; i < end && value_of(p, m->order[i]) == value_of(p, first); i++) {
             int e = m->order[i];
             FT_TRY(check_size(m->g, p->edge_bytes, "value", first, e, err));
@@ -120,9 +119,9 @@ static ft_status collect_values(net_maker *m, int node, ft_error *err)
                 return ft_fail(err, FT_INVALID, "partition: %s is cheap, but uses %s, which is not",
                                ft_ground_name(m->g, p->edge_to[e], name),
                                ft_ground_name(m->g, node, other));
-            if (!add_unit(m, m->g->unit[p->edge_to[e]])) return ft_ground_no_memory(m->g, err);
+            add_unit(m, m->g->unit[p->edge_to[e]]);
         }
-        close_net(m, begin, node, first, -1);
+        FT_TRY(close_net(m, node, first, -1, err));
     }
     return FT_OK;
 }
@@ -154,12 +153,10 @@ static bool index_nets(ft_ground *g)
 ft_status ground_make_nets(ft_ground *g, ft_error *err)
 {
     const ft_partition_problem *p = g->problem;
-    int64_t n_cheap = 0;
-    for (int i = 0; i < g->n; i++) n_cheap += is_cheap(p, i);
-    net_maker m = {.g = g, .room = 2 * (int64_t)p->n_edges + n_cheap * g->n_units + 2};
+    net_maker m = {.g = g};
     m.order = g->edge_order = ft_arena_array(g->arena, p->n_edges + 1, sizeof *g->edge_order);
     m.mark = ft_arena_array(g->arena, g->n_units, sizeof *m.mark);
-    m.list = ft_arena_array(g->arena, m.room, sizeof *m.list);
+    m.list = ft_arena_array(g->arena, g->n_units, sizeof *m.list);
     m.waiting = ft_arena_array(g->arena, g->n + 1, sizeof *m.waiting);
     m.looked = ft_arena_array(g->arena, g->n, sizeof *m.looked);
     m.edge_first = ft_arena_array(g->arena, g->n + 1, sizeof *m.edge_first);
