@@ -456,6 +456,19 @@ describe("what is told of a placement", function()
       assert.equal(1, of(0, 0))
    end)
 
+   it("has no work on gradients of frozen weights", function()
+      local function weight_ns(frozen)
+         local node = { name = "a", forward_ns = 2, backward_ns = 6, parameter_bytes = 6,
+            frozen_bytes = frozen, saved_bytes = 0 }
+         local graph = setmetatable({ nodes = { node }, edges = {} }, { __name = "graph" })
+         return require("ftpipe.placement.stages").of(graph, { {} },
+            { stage = { 1 }, stage_device = { 1 } }).stages[1].weight_ns
+      end
+      assert.equal(3, weight_ns(nil))
+      assert.equal(2, weight_ns(3)) -- half of them: half as much as is done on inputs
+      assert.equal(0, weight_ns(6))
+   end)
+
    it("has the times of its stages, on devices of every kind and speed", function()
       local cut = require("ftpipe.placement.stages")
       local nodes = {

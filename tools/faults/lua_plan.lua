@@ -80,6 +80,8 @@ return {
       "shorter batches take as long as the longest" },
    { "lua/ftpipe/planner/compare.lua", "return most > 0 and sum / #result.loads / most or 1",
       "return most > 0 and sum / most or 1", "spec/partition", "balance is a number of devices" },
+   { "lua/ftpipe/placement/stages.lua", "node.parameter_bytes - (node.frozen_bytes or 0)",
+      "node.parameter_bytes", "spec/partition", "frozen weights have gradients" },
    { "lua/ftpipe/placement/stages.lua",
       [[if own == 0 then return ns * slowdown, 0 end
    return ns * slowdown *]]

@@ -35,14 +35,19 @@ local function new_stages(result)
    return stages
 end
 
+--- The share of a node's backward that is for gradients of weights: those of all weights are as
+-- much work as those of inputs, and what is frozen has none.
+local function weight_share(node)
+   local trained = node.parameter_bytes - (node.frozen_bytes or 0)
+   return trained > 0 and trained / (node.parameter_bytes + trained) or 0
+end
+
 local function add_node(stage, node, device)
    local forward, backward = times_on(node, device)
    stage.nodes = stage.nodes + 1
    stage.forward_ns = stage.forward_ns + forward / stage.replicas
    stage.backward_ns = stage.backward_ns + backward / stage.replicas
-   if node.parameter_bytes > 0 then -- gradients of weights are as much work as those of inputs
-      stage.weight_ns = stage.weight_ns + backward / 2 / stage.replicas
-   end
+   stage.weight_ns = stage.weight_ns + backward * weight_share(node) / stage.replicas
    stage.parameter_bytes = stage.parameter_bytes + node.parameter_bytes
    stage.frozen_bytes = stage.frozen_bytes + (node.frozen_bytes or 0)
    stage.saved_bytes = stage.saved_bytes + node.saved_bytes
