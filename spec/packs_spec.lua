@@ -58,6 +58,16 @@ describe("packed copies that programs share", function()
       end
    end)
 
+   it("keep weights that are freed, so that no other one gets their place", function()
+      local packs = core.program.packs()
+      local with, plain = product(packs), product()
+      for i = 1, 40 do
+         local w = weight(i)
+         assert_near(run(plain, w), run(with, w))
+         w:free()
+      end
+   end)
+
    it("are refused where they are something else", function()
       assert.fails_with(function() product(7) end,
          "option 'packs': expected those of program.packs, got number")

@@ -7,8 +7,8 @@
 static const char PACKS[] = "ftpipe.packs";
 
 typedef struct copy {
-    const void *weight;
-    const char *kind; /* of ft_kernel_list.pack_kind */
+    ft_tensor *weight; /* kept, also when it is freed in Lua: no other one gets its address */
+    const char *kind;  /* of ft_kernel_list.pack_kind */
     void *data;
     int64_t bytes;
 } copy;
@@ -31,8 +31,6 @@ int program_packs(lua_State *L)
         ft_fail(&err, FT_NOMEM, "program: no memory");
         return script_raise(L, &err);
     }
-    lua_newtable(L); /* the weights */
-    lua_setfenv(L, -2);
     return 1;
 }
 
@@ -40,7 +38,10 @@ static int packs_gc(lua_State *L)
 {
     void **box = script_box(L, 1, PACKS);
     packs *p = *box;
-    for (int i = 0; p && i < p->n; i++) ft_pages_free(p->list[i].data, p->list[i].bytes);
+    for (int i = 0; p && i < p->n; i++) {
+        ft_pages_free(p->list[i].data, p->list[i].bytes);
+        ft_tensor_release(p->list[i].weight);
+    }
     if (p) ft_free(p->list);
     ft_free(p);
     *box = NULL;
@@ -61,7 +62,9 @@ static const copy *find(const packs *p, const ft_pack *pack, const char *kind, c
 {
     for (int i = 0; i < p->n; i++) {
         const copy *c = &p->list[i];
-        if (c->weight == weight && c->bytes == pack->bytes && !strcmp(c->kind, kind)) return c;
+        if (ft_tensor_view(c->weight)->data == weight && c->bytes == pack->bytes &&
+            !strcmp(c->kind, kind))
+            return c;
     }
     return NULL;
 }
@@ -87,7 +90,7 @@ ft_status packs_get(lua_State *L, const ft_graph *graph, const ft_pack *pack, co
         *data = known->data;
         return FT_OK;
     }
-    copy c = {weight, kind, NULL, pack->bytes};
+    copy c = {NULL, kind, NULL, pack->bytes};
     if (grow(p)) c.data = ft_pages_alloc(c.bytes);
     if (!c.data) return ft_fail(err, FT_NOMEM, "program: no memory for packed weights");
     ft_status status = ft_pack_make(graph, pack, weight, c.data, &(ft_packer){.team = team}, err);
@@ -95,12 +98,9 @@ ft_status packs_get(lua_State *L, const ft_graph *graph, const ft_pack *pack, co
         ft_pages_free(c.data, c.bytes);
         return status;
     }
+    c.weight = ft_tensor_retain(script_check_tensor(L, lua_gettop(L)));
     p->list[p->n++] = c;
     *data = c.data;
-    lua_getfenv(L, -2);
-    lua_pushvalue(L, -2);
-    lua_rawseti(L, -2, p->n);
-    lua_pop(L, 1);
     script_gc_step(L, c.bytes);
     return FT_OK;
 }
