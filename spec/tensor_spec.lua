@@ -142,6 +142,16 @@ describe("tensor", function()
       assert.equal(2, t:count())
    end)
 
+   it("copies between views that overlap as they were before", function()
+      local long = tensor.zeros({ 5000 }):fill_range(1, 1)
+      long:narrow(1, 2, 4999):copy_from(long:narrow(1, 1, 4999))
+      assert.same({ 1, 1, 2, 4999 }, { long[1], long[2], long[3], long[5000] })
+      local t = tensor { { 1, 2 }, { 3, 4 } }
+      assert.same({ { 1, 3 }, { 2, 4 } }, values(t:copy_from(t:transpose())))
+      t[2] = t:transpose()[1]
+      assert.same({ { 1, 3 }, { 1, 2 } }, values(t))
+   end)
+
    it("gives a typed pointer to contiguous elements", function()
       local t = tensor { { 1, 2 }, { 3, 4 } }
       local p = t:pointer()

@@ -155,6 +155,18 @@ static int tensor_index(lua_State *L)
     return finish(L, ft_tensor_select(box, tensor, 0, i, &err), &err);
 }
 
+/* Copies a tensor into a view, by a copy of its own where the two overlap. */
+static ft_status copy_into(const ft_view *to, const ft_tensor *source, ft_error *err)
+{
+    const ft_view *from = ft_tensor_view(source);
+    if (!ft_view_overlaps(to, from)) return ft_view_copy(to, from, err);
+    ft_tensor *own;
+    FT_TRY(ft_tensor_copy(&own, source, from->dtype, err));
+    ft_status status = ft_view_copy(to, ft_tensor_view(own), err);
+    ft_tensor_release(own);
+    return status;
+}
+
 /* t[i] = a number (all of t[i] gets it) or a tensor of the same shape. */
 static int tensor_newindex(lua_State *L)
 {
@@ -169,7 +181,7 @@ static int tensor_newindex(lua_State *L)
     ft_tensor **box = script_push_tensor_box(L);
     ft_status status = ft_tensor_select(box, tensor, 0, i, &err);
     if (status == FT_OK && source)
-        status = ft_view_copy(ft_tensor_view(*box), ft_tensor_view(source), &err);
+        status = copy_into(ft_tensor_view(*box), source, &err);
     else if (status == FT_OK)
         fill(ft_tensor_view(*box), value);
     return status == FT_OK ? 0 : script_blame(L, &err);
@@ -362,9 +374,9 @@ static int tensor_to(lua_State *L)
 /* t:copy_from(other): copies the elements of a tensor of the same shape, converting. */
 static int tensor_copy_from(lua_State *L)
 {
-    const ft_view *view = script_check_view(L, 1), *source = script_check_view(L, 2);
+    const ft_view *view = script_check_view(L, 1);
     ft_error err;
-    if (ft_view_copy(view, source, &err) != FT_OK) return script_blame(L, &err);
+    if (copy_into(view, script_check_tensor(L, 2), &err) != FT_OK) return script_blame(L, &err);
     lua_settop(L, 1);
     return 1;
 }

@@ -116,8 +116,10 @@ const char *ft_law_name(ft_law law);
 /* Fills a view of a floating dtype, in row-major order, by so many threads at most (>= 1), which
  * change no number. */
 void ft_view_draw(const ft_view *view, const ft_draw *draw, uint64_t seed, int n_threads);
-/* Copies src into dst, converting the dtype; shapes equal, any strides. Floats round to nearest
- * even, also in 16 bits; integers saturate. */
+/* Whether some byte may be in both: by first and last, and so also of views side by side. */
+bool ft_view_overlaps(const ft_view *a, const ft_view *b);
+/* Copies src into dst, converting the dtype; shapes equal, any strides, no overlap. Floats round to
+ * nearest even, also in 16 bits; integers saturate. */
 ft_status ft_view_copy(const ft_view *dst, const ft_view *src, ft_error *err);
 /* Converts n contiguous elements between dtypes; the fast path of loading. */
 void ft_convert(void *dst, ft_dtype dst_dtype, const void *src, ft_dtype src_dtype, int64_t n);

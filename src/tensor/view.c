@@ -50,6 +50,19 @@ char *ft_view_address(const ft_view *view, int64_t index)
     return (char *)view->data + offset * ft_dtype_bytes(view->dtype);
 }
 
+/* Strides are never negative: the last element is the farthest one. */
+static const char *end_of(const ft_view *view, int64_t count)
+{
+    return ft_view_address(view, count - 1) + ft_dtype_bytes(view->dtype);
+}
+
+bool ft_view_overlaps(const ft_view *a, const ft_view *b)
+{
+    int64_t n_a = ft_shape_count(&a->shape), n_b = ft_shape_count(&b->shape);
+    return n_a > 0 && n_b > 0 && (const char *)a->data < end_of(b, n_b) &&
+           (const char *)b->data < end_of(a, n_a);
+}
+
 double ft_view_get(const ft_view *view, int64_t index)
 {
     double value;
