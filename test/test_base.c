@@ -130,7 +130,7 @@ enum { N_KEYS = 5000 };
 
 static void test_map(void)
 {
-    static char keys[N_KEYS][24];
+    static char keys[N_KEYS][28];
     ft_map map = {0};
     int32_t value = -1;
     CHECK(!ft_map_find(&map, "none", &value));

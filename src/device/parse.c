@@ -354,7 +354,8 @@ static ft_status parse_hosts(reader *r, ft_device *out, int *n)
     for (int i = ranks * each - 1; i >= 0; i--) {
         char name[sizeof out->name];
         out[i] = out[i % each];
-        snprintf(name, sizeof name, "%d/%.20s", i / each, out[i].name);
+        /* 19: longer than a name of what runs; it fits behind any int */
+        snprintf(name, sizeof name, "%d/%.19s", i / each, out[i].name);
         memcpy(out[i].name, name, sizeof name);
         out[i].index = i;
         out[i].rank = i / each;
