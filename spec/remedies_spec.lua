@@ -103,6 +103,22 @@ describe("remedies", function()
       assert.equal("--optimizer sgd: saves 30.0 MB, still 70.0 MB too much", lines[4])
    end)
 
+   it("that are added are compared by fewer cuts, and told with all of them", function()
+      local n_whole = 0
+      local lines = remedies.find(function(o, quick)
+         n_whole = n_whole + (quick and 0 or 1)
+         local over = o.recompute == "auto" and 100e6 or o.optimizer == "adamw" and 60e6 or 30e6
+         return { options = o, over_bytes = over - (quick and 0 or 10e6), seconds = 1 }
+      end, OPTIONS, 90e6)
+      assert.same({
+         "--recompute always --optimizer adafactor: saves 70.0 MB, still 20.0 MB too much",
+         "--recompute always: saves 40.0 MB, still 50.0 MB too much",
+      }, lines)
+      local n_changes = 0
+      find(function() n_changes = n_changes + 1 end, 90e6)
+      assert.equal(n_changes + 2, n_whole) -- and the best of each round that adds one
+   end)
+
    it("ask for numbers of micro-batches that divide the batch", function()
       local asked = {}
       find(function(o)

@@ -40,6 +40,8 @@ return {
    { "lua/ftpipe/plan/remedies.lua", "if row.over_bytes < over_bytes then lines",
       "if row.over_bytes <= over_bytes then lines", "spec/remedies",
       "remedies that save nothing are told" },
+   { "lua/ftpipe/plan/remedies.lua", "local whole = best and try(best.options)",
+      "local whole = nil", "spec/remedies", "added remedies are told with fewer cuts" },
    { "lua/ftpipe/plan/remedies.lua", "kind, count * 2, rest", "kind, count + 1, rest",
       "spec/remedies", "twice the devices are one more" },
    { "lua/ftpipe/plan/remedies.lua",

@@ -86,11 +86,11 @@ local function any_of(changed, before)
 end
 
 --- The changes of the options, planned; `before` is what was changed already. A flag is changed
--- once.
-local function plan_changes(try, o, before)
+-- once. quick: with fewer cuts.
+local function plan_changes(try, o, before, quick)
    local rows = {}
    for _, changed in ipairs(changes_of(o)) do
-      local row = not any_of(changed, before) and try(copy(o, changed))
+      local row = not any_of(changed, before) and try(copy(o, changed), quick)
       if row and not row.problem then
          row.changed = copy(before, changed)
          row.words, row.number = words_of(o, row.changed), #rows + 1
@@ -114,6 +114,15 @@ local function best_of(rows)
    return best
 end
 
+--- The best of the changes to be made to a row, of which it alone is planned with all cuts.
+local function added(try, row)
+   local best = best_of(plan_changes(try, row.options, row.changed, true))
+   local whole = best and try(best.options)
+   if not whole or whole.problem then return best end
+   whole.changed, whole.words = best.changed, best.words
+   return whole
+end
+
 local function describe(row, over_bytes)
    if row.over_bytes == 0 then
       return ("%s: fits, %s%s a batch"):format(row.words, row.hasty and "at most " or "",
@@ -129,7 +138,8 @@ local MOST_CHANGES = 3
 --- Lines that say what would help a plan which is over its budgets: those changes that suffice
 -- first, the fastest of them first; then the others, by what they save. When none suffices by
 -- itself, what saves most is kept and another change is made to it.
--- @tparam function try from options to a row of ft.planner, with hasty: it may be faster
+-- @tparam function try from options to a row of ft.planner, with hasty: it may be faster; a second
+--   argument, quick, is whether it may compare fewer cuts
 -- @tparam table o options of the plan
 -- @tparam int over_bytes by which it is over its budgets
 -- @treturn {string,...}
@@ -138,7 +148,7 @@ function M.find(try, o, over_bytes)
    local best = best_of(rows)
    for _ = 2, MOST_CHANGES do
       if not best or best.over_bytes == 0 or best.over_bytes >= over_bytes then break end
-      local next_best = best_of(plan_changes(try, best.options, best.changed))
+      local next_best = added(try, best)
       if not next_best or next_best.over_bytes >= best.over_bytes then break end
       next_best.number = #rows + 1
       rows[#rows + 1], best = next_best, next_best

@@ -375,7 +375,8 @@ end
 --- What would make a plan fit, see ftpipe.plan.remedies.
 -- @local
 function M.remedies(model, o, over_bytes)
-   return remedies.find(function(given) return M.try(model, given) end, o, over_bytes)
+   local function try(given, quick) return M.try(model, given, quick and {} or nil) end
+   return remedies.find(try, o, over_bytes)
 end
 
 -- ---------------------------------------------------------------------------------------------
