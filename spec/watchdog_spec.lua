@@ -88,6 +88,36 @@ describe("a run", function()
    end)
 end)
 
+describe("a signal that asks a run to end", function()
+   --- What is said while a step is waited for, of which the first polls see the signals.
+   local function said(signals, directory)
+      local lines, polls, real = {}, 0, core.sys.interrupted
+      core.sys.interrupted = function() return signals[polls] end
+      local run = { args = { watchdog = 0 }, directory = directory }
+      run.engine = {
+         progress = function() return 0 end,
+         next = function()
+            polls = polls + 1
+            return polls > #signals and "the step" or nil
+         end,
+      }
+      function run:say(text) lines[#lines + 1] = text end
+      local ok, step = pcall(function() return watchdog.new(run):next() end)
+      core.sys.interrupted = real
+      assert.is_true(ok, step)
+      assert.equal("the step", step)
+      return lines
+   end
+
+   it("is answered once, while the step that it came in goes on", function()
+      assert.same({}, said { false, false })
+      assert.same({ "stopping: what is under way ends first; another signal may end the program at "
+         .. "once, unsaved" }, said { false, 2, 2, 2 })
+      assert.same({ "stopping: what is under way ends first, then the run is saved; another signal "
+         .. "may end the program at once, unsaved" }, said({ 15 }, {}))
+   end)
+end)
+
 describe("signals to a run", function()
    local STEPS = 60
    local directory

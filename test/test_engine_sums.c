@@ -182,7 +182,7 @@ static void test_lag_is_checked(void)
  * is not there ends at once, since the run is stopped. */
 static void wait_after_a_drain(ft_run *run, step_case *c)
 {
-    ft_action last = {.kind = FT_ACT_FORWARD, .stage = 2, .seat = 2};
+    ft_action last = {.kind = FT_ACT_FORWARD, .seat = 2};
     CHECK_STATUS(feed_case(run, c), FT_OK);
     ft_run_drain(run);
     atomic_store(&run->stop, true);

@@ -124,7 +124,7 @@ return {
    { "src/ops/simd/panels.c", "x->data + p * x->ld + at, x->count - at,",
       "x->data + p * x->ld + at, width,", "c/ops_panels",
       "a panel at the edge has numbers of the next row" },
-   { "src/ops/simd/panels.c", ": !v && p + i < k - 1 ? FOLLOWED", ": !v ? FOLLOWED",
+   { "src/ops/simd/panels.c", ": p + i < k - 1 ? FOLLOWED", ": p + i < k ? FOLLOWED",
       "c/ops_panels", "what is turned last is written past its panel" },
    { "src/ops/panels.c", "ends && o->bias ? o->bias", "o->bias ? o->bias", "c/ops_panels",
       "a bias is added with every chunk" },

@@ -15,13 +15,15 @@ local END_SECONDS = 5 -- for workers that are told to stop
 
 --- @tparam table o engine (a run of it); limit (gives the seconds without any action finished after
 --   which it is lost, nil for no limit; 300 without it); lost (called with what is said then, gives
---   what is to be said besides); say (prints an answer to SIGQUIT)
+--   what is to be said besides); say (prints an answer to SIGQUIT); waits (called now and then
+--   while a step takes long)
 function M.new(o)
    return setmetatable({
       engine = o.engine,
       limit = o.limit or function() return HANG_SECONDS end,
       lost = o.lost or function() return "" end,
       say = o.say or function(text) io.stderr:write(text) end,
+      waits = o.waits or function() end,
       slowest = 0, -- step so far, in seconds
    }, Watch)
 end
@@ -47,6 +49,7 @@ function Watch:next()
       if core.sys.asked("report") then self.say(run:describe()) end
       local result = run:next(POLL_SECONDS)
       if result then return result end
+      self.waits()
       local now = run:progress()
       if now ~= moved then moved, since = now, core.sys.time_ns() end
       local seconds = (core.sys.time_ns() - since) / 1e9

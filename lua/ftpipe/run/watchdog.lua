@@ -55,12 +55,25 @@ end
 --- Has the run's newest checkpoint said when another process is lost.
 function M.note_checkpoint(run) core.ranks.remark(what_is_kept(run)) end
 
+--- Says once that a signal was heard, to whoever sees a long step go on and would press again.
+local function answer_signals(run)
+   local answered = false
+   return function()
+      local heard = core.sys.interrupted()
+      if heard and not answered then
+         run:say(("stopping: what is under way ends first%s; another signal may end the program at "
+            .. "once, unsaved"):format(run.directory and ", then the run is saved" or ""))
+      end
+      answered = heard
+   end
+end
+
 --- A watch over a run.
 function M.new(run)
    M.note_checkpoint(run)
    return watch.new {
       engine = run.engine, limit = limit_of(run),
-      lost = function(text) return leave(run, text) end,
+      lost = function(text) return leave(run, text) end, waits = answer_signals(run),
       say = function(text)
          if run.line then run.line:close() end
          io.stderr:write(text)
