@@ -376,4 +376,13 @@ describe("interleaved pipelines", function()
       local two = losses { schedule = "interleaved", devices = "cpu:2", stages = 4 }
       assert.same(one, two)
    end)
+
+   it("have two stages for each of several devices, unless it is said how many", function()
+      for devices, rows in pairs { ["cpu:1"] = { 1, 3 }, ["cpu:2"] = { 4, 6 } } do
+         local o = { schedule = "interleaved", devices = devices, batch = 12, micro_batches = 6 }
+         assert.equal(rows[1], pipeline.plan(o).n_stages)
+         o.stages = rows[2]
+         assert.equal(rows[2], pipeline.plan(o).n_stages)
+      end
+   end)
 end)

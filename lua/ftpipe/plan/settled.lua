@@ -66,7 +66,8 @@ local function options_of(given)
    return opts.check("ft.plan", M.rules, given)
 end
 
---- Refuses, before anything is measured, stages that a schedule which places them cannot have.
+--- Two stages for each of several devices, where a schedule places them and --stages does not say
+-- how many. Refuses, before anything is measured, what it cannot have.
 local function check_turns(o)
    local schedule, how = o.rule or o.schedule, o.partition
    if o.given or o.eval_only or not schedules.places(schedule) or not placement.is(how) then
@@ -79,9 +80,10 @@ local function check_turns(o)
    end
    local n_devices = #core.engine.devices(o.devices)
    local n_groups = o.replicas and #replicas.of(o) or n_devices
-   if schedules.folds(schedule) then o.stages = o.stages or 2 * n_groups end
+   local each = (n_groups > 1 or schedules.folds(schedule)) and 2 or 1
+   o.stages = o.stages or each * n_groups
    schedules.check_turns(schedule, o.replicas and select(2, replicas.of(o))
-      or partitions.place(o, o.stages or n_devices, n_devices), o.micro_batches)
+      or partitions.place(o, o.stages, n_devices), o.micro_batches)
 end
 
 --- Refuses --look-ahead where there is nothing that it could decide.
