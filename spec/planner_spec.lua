@@ -87,6 +87,27 @@ describe("ft.planner", function()
       assert.same({ moved[1], moved[1], moved[1] }, moved)
    end)
 
+   it("counts gradients and weights that pass between devices", function()
+      for _, changes in ipairs {
+         { replicas = "2" }, { schedule = "data-parallel" }, { partition = "seq", stages = 2 },
+      } do
+         local o = { devices = "sim:2x11GB", batch = 8, source = 64, micro_batches = 4 }
+         for key, value in pairs(changes) do o[key] = value end
+         local subject = ft.explore("t5-small", o)
+         local passed, kinds = 0, {}
+         for _, transfer in ipairs(subject.plan.blueprint:transfers()) do
+            passed = passed + transfer.bytes
+         end
+         for _, by_kind in ipairs(subject.plan.sends) do
+            for kind, bytes in pairs(by_kind) do kinds[kind] = bytes > 0 or kinds[kind] end
+         end
+         assert.is_true(kinds.update and (kinds.reduce or kinds.exchange))
+         -- every stage, or replica, is on a device of its own
+         assert.equal(passed, subject:data().moved_bytes)
+         assert.equal(passed, ft.planner.try(subject.plan.options.model, o).moved_bytes)
+      end
+   end)
+
    it("tries every schedule, each on stages that it is for", function()
       local all = ft.planner("t5-small", {
          devices = "sim:2x11GB", batch = 8, source = 64, counts = { 8 },

@@ -6,8 +6,9 @@
 -- A subject is { title =, graph = (weighted), problem =, result = { stage =, device = (by node) },
 -- cut = (ft stages), stages =, memory =, seconds = (of a batch), samples_per_second =, played =
 -- (a simulation), play = (gives one of so many batches, with its trace when asked for), steady =
--- (gives seconds of a batch, with factors by stage when given), proof =, fits = (whether it is
--- within its budgets) }.
+-- (gives seconds of a batch, with factors by stage when given), moved_bytes = (what passes between
+-- devices in a batch; of a graph's file values and their gradients, of a model weights and their
+-- gradients too; what is swapped is apart), proof =, fits = (whether it is within its budgets) }.
 
 local batch_parts = require("ftpipe.base.batch_parts")
 local core = require("ftpipe.core")

@@ -24,7 +24,6 @@ local placement = require("ftpipe.placement")
 local recompute = require("ftpipe.graph.recompute")
 local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.placement.stages")
 local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 
@@ -71,7 +70,7 @@ function M.try(model, o, placements)
       staleness = most_late(subject), stages = #subject.stages,
       recomputed = recompute.count(subject.recompute),
       runs = subject.plan == nil or subject.plan.blueprint:is_executable(),
-      moved_bytes = stages.moved_bytes(subject.cut) * o.micro_batches,
+      moved_bytes = subject.moved_bytes,
       swapped_bytes = subject.swapped_bytes or 0, hidden = subject.hidden,
    }
 end

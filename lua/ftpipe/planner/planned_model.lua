@@ -47,6 +47,16 @@ local function by_node(stage, devices)
    return list
 end
 
+--- Bytes that pass between devices in a batch: values and gradients of values, and of weights that
+-- several devices have their gradients and what an update made of them.
+local function moved_bytes(plan)
+   local bytes = 0
+   for _, by_kind in ipairs(plan.sends) do
+      for _, sent in pairs(by_kind) do bytes = bytes + sent end
+   end
+   return bytes / plan.options.batches
+end
+
 --- A plan of a model, with the options that it was made from.
 local function of_plan(plan, given)
    local model = plan.options.model
@@ -75,8 +85,9 @@ local function of_plan(plan, given)
       graph = graph, problem = problem, result = result, cut = cut,
       names = column(plan.devices, "name"), options = o, method = plan.partition.name, plan = plan,
       memory = memory_of(plan), least = not swaps.may(o) and over.least(plan) or nil,
-      unswapped = over.unswapped(plan), recompute = plan.recompute, played = play(long),
-      play = play, steady = function(factors) return explain.seconds(plan, factors) end,
+      unswapped = over.unswapped(plan), recompute = plan.recompute,
+      moved_bytes = moved_bytes(plan), played = play(long), play = play,
+      steady = function(factors) return explain.seconds(plan, factors) end,
       made_of = function(other) return of_plan(other, o) end,
    }, times)
    subject.swaps = swaps.lines(plan, subject.played, long)

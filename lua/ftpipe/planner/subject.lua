@@ -14,7 +14,6 @@ local playing = require("ftpipe.schedule.played")
 local characters = require("ftpipe.schedule.rows")
 local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
-local stages = require("ftpipe.placement.stages")
 local staleness = require("ftpipe.schedule.staleness")
 local units = require("ftpipe.base.units")
 local waits = require("ftpipe.schedule.waits")
@@ -57,7 +56,8 @@ end
 
 --- A subject.
 -- @tparam table known title, graph, problem, result, cut, names, options, method, memory,
---   recompute, played, play, steady, and of a model plan and made_of (gives that of another plan)
+--   recompute, moved_bytes, played, play, steady, and of a model plan and made_of (gives that of
+--   another plan)
 -- @tparam table planned by stage, what the plan says of it
 -- @treturn subject
 -- @local
@@ -181,7 +181,7 @@ end
 function Subject:prediction()
    return ("predicted: %s a batch, %.2f samples/s, %s moved a batch"):format(
       units.format_seconds(self.seconds), self.samples_per_second,
-      units.format_bytes(stages.moved_bytes(self.cut) * self.options.micro_batches))
+      units.format_bytes(self.moved_bytes))
 end
 
 --- What holds the prediction back, in a line.
@@ -228,7 +228,7 @@ function Subject:data()
       title = self.title, partition = self.method, schedule = schedules.name(o.schedule),
       micro_batches = o.micro_batches, batch = o.batch, fits = self.fits,
       seconds_per_batch = self.seconds, samples_per_second = self.samples_per_second,
-      moved_bytes = stages.moved_bytes(self.cut) * o.micro_batches,
+      moved_bytes = self.moved_bytes,
       swapped_bytes = self.swapped_bytes, swaps_hidden = self.hidden,
       critical_ns = self.played.critical, busiest_link = link, busiest_share = share,
       shares_percent = core.json.array(waits.percent(waits.add(nil, self.played))),
