@@ -135,6 +135,8 @@ static void test_bad_lists(void)
         {"sim:8", "at its end: expected"},
         {"sim:8x", "2080ti"},
         {"sim:8x2080", "did you mean 2080ti?"},
+        {"sim:2xA100", "did you mean a100?"},
+        {"sim:4xH100", "did you mean h100?"},
         {"sim:8xgpu", "a card: 1080ti 2080ti 3090"},
         {"sim:8x11GB,", "number of devices"},
         {"sim:1000x11GB,100x11GB", "from 1 to 24"},

@@ -65,6 +65,8 @@ const ft_card *ft_card_find(const char *name)
     return NULL;
 }
 
+static char lower(char c) { return (char)(c | ('A' <= c && c <= 'Z' ? 0x20 : 0)); }
+
 int ft_letters_apart(const char *a, const char *b)
 {
     enum { MOST = 32 };
@@ -75,7 +77,7 @@ int ft_letters_apart(const char *a, const char *b)
         int diagonal = row[0];
         row[0] = i;
         for (int j = 1; j <= n; j++) {
-            int above = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
+            int above = row[j], best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
             if (above + 1 < best) best = above + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
             diagonal = above;

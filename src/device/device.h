@@ -70,8 +70,8 @@ static inline double ft_tf32_rate(double bf16_flops_per_s)
 extern const double FT_CARD_PRODUCTS, FT_CARD_MEMORY, FT_CARD_TENSOR;
 /* The card of that name, or NULL. */
 const ft_card *ft_card_find(const char *name);
-/* Insertions, deletions and replacements of letters that turn a into b (Levenshtein's distance); of
- * a longer b than 32 letters its length. */
+/* Insertions, deletions and replacements of letters that turn a into b (Levenshtein's distance),
+ * in upper or lower case; of a longer b than 32 letters its length. */
 int ft_letters_apart(const char *a, const char *b);
 /* The card whose name is nearest to a misspelt one; NULL when none is near. */
 const ft_card *ft_card_nearest(const char *name);

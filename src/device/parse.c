@@ -374,8 +374,7 @@ static const char *kind_meant(const char *list)
     int least = 2; /* letters that differ: further off, another one is as likely */
     size_t length = strcspn(list, ":/,");
     if (length >= sizeof word) return NULL;
-    for (size_t i = 0; i < length; i++)
-        word[i] = (char)(list[i] | ('A' <= list[i] && list[i] <= 'Z' ? 0x20 : 0));
+    memcpy(word, list, length);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         int apart = ft_letters_apart(word, words[i][0]);
         if (apart >= least || length < 3) continue;
