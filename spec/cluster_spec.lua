@@ -117,7 +117,17 @@ describe("a cluster from a table", function()
       assert.matches("^cluster shed: 3 devices, 28.0 GB\n", text)
       assert.matches("\n  1 to 2: 2 x 2080ti .* in a\n", text)
       assert.matches("\n  host a +10 GB/s, 2 us, shared by all transfers\n", text)
-      assert.matches("\n  network +1.2 GB/s, 30 us$", text)
+      assert.matches("\n  network +1.2 GB/s, 30 us\n", text)
+   end)
+
+   it("prints links of pairs", function()
+      local c = two_hosts()
+      assert.matches("\n  device 1 and 2 +50 GB/s, 1 us$", tostring(c))
+      assert.equal(50e9, core.json.decode(c:json()).links[1].bytes_per_s)
+      assert.matches("\n  device 1 to 2 +9 GB/s, 10 us$", tostring(cluster {
+         devices = { { card = "2080ti", count = 2 } },
+         links = { { from = 1, to = 2, bandwidth = "9GB/s", one_way = true } },
+      }))
    end)
 
    it("is what plans are made for, links included", function()

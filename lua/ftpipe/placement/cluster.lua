@@ -318,6 +318,7 @@ local function wire(cluster)
 end
 
 local function add_links(cluster, o)
+   cluster.links = {}
    for i, given in ipairs(o.links or {}) do
       local what = ("link %d"):format(i)
       local row = check_row(what, LINK, given)
@@ -327,9 +328,12 @@ local function add_links(cluster, o)
          end
       end
       if row.from == row.to then fail("%s: from device %d to itself", what, row.from) end
-      cluster.machine:link(what, row.from, row.to, {
-         bytes_per_s = rate(row, "bandwidth", nil, what), latency_ns = latency_ns(row.latency),
-      }, row.one_way)
+      local link = {
+         from = row.from, to = row.to, bytes_per_s = rate(row, "bandwidth", nil, what),
+         latency_ns = latency_ns(row.latency), eager_bytes = 0, one_way = row.one_way,
+      }
+      cluster.links[i] = link
+      cluster.machine:link(what, row.from, row.to, link, row.one_way)
    end
 end
 
@@ -357,7 +361,7 @@ end
 --- Devices of a text: "cpu:2", "sim:8x11GB", or "8x11GB" for the latter.
 local function from_text(text, measure)
    local full = text:find("^%d") and "sim:" .. text or text
-   local cluster = setmetatable({ name = full, hosts = {}, between = {} }, Cluster)
+   local cluster = setmetatable({ name = full, hosts = {}, between = {}, links = {} }, Cluster)
    for i, device in ipairs(core.engine.devices(full)) do
       device.host = "host"
       cluster[i] = device
@@ -505,6 +509,10 @@ function Cluster:__tostring()
    for _, row in ipairs(self.between) do
       lines[#lines + 1] = route_line(row.from .. " and " .. row.to, row)
    end
+   for _, row in ipairs(self.links) do
+      lines[#lines + 1] = route_line(("device %d %s %d"):format(row.from,
+         row.one_way and "to" or "and", row.to), row)
+   end
    return table.concat(lines, "\n")
 end
 
@@ -522,12 +530,13 @@ function Cluster:html(path)
    return self
 end
 
---- Its devices, and the links of hosts and between them, as JSON.
+--- Its devices, and the links of hosts, between them and of pairs of devices, as JSON.
 function Cluster:json()
    local devices = {}
    for d, device in ipairs(self) do devices[d] = device end
    return core.json.encode({ name = self.name, devices = core.json.array(devices),
       hosts = self.hosts, network = self.network, between = core.json.array(self.between),
+      links = core.json.array(self.links),
    }, { sort = true }) .. "\n"
 end
 
