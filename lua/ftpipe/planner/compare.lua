@@ -83,7 +83,7 @@ local RULES = {
 --   budgets (by device, bytes: of a problem whose devices are not bounded)
 -- @treturn table rows { method =, result = or problem = (why not), seconds =, over_bytes = (beyond
 --   a budget), own_model = (whether it was priced by the method's own model) }, in the order of the
---   methods
+--   methods; what a result moves, and the time of its slowest device, are of one micro-batch
 function M.all(problem, o)
    o = opts.check("ft.compare", RULES, o)
    partition.need(problem, "ft.compare")
@@ -117,7 +117,7 @@ local COLUMNS = {
    { "slowest ms", function(row) return ("%.2f"):format(row.result.objective_ns / 1e6) end },
    { "balance", function(row) return ("%.3f"):format(M.balance(row.result)) end },
    { "memory", function(row) return units.format_bytes(fullest(row.result)) end },
-   { "moved", function(row) return units.format_bytes(row.result.moved_bytes) end },
+   { "moved a micro-batch", function(row) return units.format_bytes(row.result.moved_bytes) end },
    { "stages", function(row) return tostring(row.result.n_stages) end },
    { "above bound", function(row)
       if row.own_model then return "of its own model" end
