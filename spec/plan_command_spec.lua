@@ -272,7 +272,7 @@ describe("ftpipe plan", function()
       with_chain(function(path)
          local out, _, exit = plan(path, "--devices", "sim:2x11GB", "--compare")
          assert.equal(0, exit)
-         assert.matches(" moved a batch\n", out)
+         assert.matches(" samples/s of 4 a micro%-batch, [%d.]+ %a+ moved a batch\n", out)
          assert.matches("\n  method .* moved a micro%-batch ", out)
          for _, method in ipairs(ft.partition.methods) do
             if method.name == "pack" then -- for devices that swap

@@ -129,15 +129,19 @@ end
 --- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
    local compare = require("ftpipe.planner.compare")
-   local problem, budgets = subject.problem, nil
-   if subject.plan then problem, budgets = model_problem(subject) end
+   local problem, budgets, how = subject.problem, nil, ""
+   if subject.plan then
+      problem, budgets = model_problem(subject)
+      how = " by time alone, as if all micro-batches were in flight; a plan makes its cut fit"
+   end
    local rows = compare.all(problem, {
       cost = flags.cost, seed = flags.seed, effort = flags.effort,
       blocks = flags.stages or placement.blocks("mixed", #problem.devices, #problem.names),
       budgets = budgets,
    })
    return {
-      title = ("partitioners, slowest and fullest device, cost model %s"):format(flags.cost),
+      title = ("partitioners%s; slowest and fullest device, cost model %s"):format(how,
+         flags.cost),
       key = "compare", cells = compare.cells(rows), data = compare.data(rows),
    }
 end

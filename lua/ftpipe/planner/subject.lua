@@ -177,10 +177,12 @@ function Subject:setting()
       recomputed > 0 and (", %s recomputed"):format(counted(recomputed, "stage")) or "")
 end
 
---- The prediction, in a line.
+--- The prediction, in a line. A graph's file does not say how many samples its micro-batches have.
 function Subject:prediction()
-   return ("predicted: %s a batch, %.2f samples/s, %s moved a batch"):format(
-      units.format_seconds(self.seconds), self.samples_per_second,
+   local o = self.options
+   local each = self.plan and "" or (" of %g a micro-batch"):format(o.batch / o.micro_batches)
+   return ("predicted: %s a batch, %.2f samples/s%s, %s moved a batch"):format(
+      units.format_seconds(self.seconds), self.samples_per_second, each,
       units.format_bytes(self.moved_bytes))
 end
 
