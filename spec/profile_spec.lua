@@ -175,7 +175,7 @@ describe("a calibrated profile", function()
       end)
    end)
 
-   it("is not told what is of measuring, nor are links what the model is", function()
+   it("refuses what is of measuring, too many tokens, and a model beside links", function()
       local function refusal(...)
          local _, err, exit = process.ftpipe { "profile", ... }
          assert.equal(2, exit)
@@ -187,6 +187,8 @@ describe("a calibrated profile", function()
          refusal("t5-small", "--calibrate", "p", "--seconds", "1"))
       assert.matches("^ftpipe: %-%-optimizer is of measuring, and %-%-devices sim:2x11GB is mod",
          refusal("t5-small", "--devices", "sim:2x11GB", "--optimizer", "adafactor"))
+      assert.matches("give fewer with %-%-max%-source\n$",
+         refusal("gpt2", "--devices", "sim:2x11GB", "--max-source", "2048"))
       assert.matches("^ftpipe: %-%-max%-source is of operators, %-%-links measures ways ",
          refusal("--links", "--max-source", "16"))
    end)

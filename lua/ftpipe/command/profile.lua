@@ -88,8 +88,10 @@ function M.run(argv)
             o.calibrate and "--calibrate" or "--devices " .. o.devices)
       end
    end
-   local graph = model.family.training(model.config, { batch = o.batch, source = o.max_source,
-      target = o.max_target, dropout = o.dropout or model.config.dropout_rate })
+   local graph = model.family.training(model.config, named.like(o, {
+      batch = o.batch, source = o.max_source, target = o.max_target,
+      dropout = o.dropout or model.config.dropout_rate,
+   }))
    precision.apply(o.precision, graph, device)
    local profile = profiles(graph, o.devices, {
       fresh = measure, whole = measure and device.in_host, dtype = o.precision,
