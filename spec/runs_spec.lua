@@ -99,6 +99,9 @@ describe("ftpipe runs", function()
          ["unexpected word 'extra': runs ls takes 1 directory at most"] = { "ls", ".", "extra" },
          ["unexpected word '%S+/c': runs show takes 1 dir"] = { "show", a, c },
          ["unexpected word '%S+/c': runs diff takes 2 directories at most"] = { "diff", a, c, c },
+         ["^ftpipe: which two runs%? give the directories of both, as ftpipe runs diff out/a out/b"]
+            = { "diff", a },
+         ["which two runs%?"] = { "diff" },
          ["%-%-yes: nothing that runs ls takes"] = { "ls", ".", "--yes" },
          ["%-%-format: nothing that runs diff takes"] = { "diff", a, c, "--format", "json" },
          ["%-%-format: nothing that runs rm takes"] = { "rm", a, "--format", "json" },

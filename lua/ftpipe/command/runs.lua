@@ -222,6 +222,9 @@ local function first_difference(a, b)
 end
 
 function ACTIONS.diff(words)
+   if #words < 2 then
+      usage("which two runs? give the directories of both, as ftpipe runs diff out/a out/b")
+   end
    local a, b = read(need_run(words[1])), read(need_run(words[2]))
    local any = false
    for _, part in ipairs { "flags", "summary" } do
