@@ -519,6 +519,8 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
          directory .. "/p.lua", "--dry-run" }))
       process.refused(2, "does not return what ft.sweep gives", { "sweep", "recipes/../spec/support"
          .. "/files.lua" })
+      process.refused(2, "recipes/t5_rte.lua is no sweep file, .*: a sweep file returns ft.sweep {",
+         { "sweep", "recipes/t5_rte.lua" })
       process.refused(2, "there is no sweep 'nothing.lua'", { "sweep", "nothing.lua" })
       process.refused(2, "there is no sweep 'shw' %(did you mean 'show'", { "sweep", "shw" })
       process.refused(6, "is no sweep", { "sweep", "show", directory })

@@ -104,7 +104,10 @@ local ON_DIRECTORY = {
 local function load(path)
    local chunk, problem = loadfile(path)
    if not chunk then usage("%s", problem) end
+   args.refuse(("%s is no sweep file, it reads flags as a recipe does: a sweep file returns "
+      .. "ft.sweep { run = RECIPE, space = { ... }, ... }"):format(path))
    local sweep = chunk()
+   args.refuse(nil)
    if not sweeps.is(sweep) then usage("%s does not return what ft.sweep gives", path) end
    return sweep
 end

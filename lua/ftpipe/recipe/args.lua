@@ -430,6 +430,13 @@ function M.read(declared, argv, script)
    os.exit(0, true)
 end
 
+local refusal -- of flags that the running script asks for
+
+--- Refuses the flags of the running script from now on: it is to be something else than a recipe.
+-- @tparam ?string message what it is told; nil: it may read them again
+-- @local
+function M.refuse(message) refusal = message end
+
 guard("ft.args", M, {
    help = "declaration: table, script: string, all?: boolean",
    parse = "declaration: table, argv: table", config = "args: table",
@@ -444,6 +451,7 @@ return setmetatable(M, { __call = function(_, declared)
       opts.fail("ft.args", 'expected a table of flags, as { preset = "fine_tune" }, got a %s',
          type(declared))
    end
+   if refusal then core.fail("invalid argument", refusal, 2) end
    local argv = rawget(_G, "arg") or {}
    local values, given = M.read(declared, argv, argv[0] or "FILE")
    if values.out == run_name.AUTO then values.out = run_name.directory(values) end
