@@ -333,6 +333,9 @@ describe("a run with adapters", function()
          "--out", out }
       local _, problem, code = recipe("--steps", "2", unpack(words))
       assert.equal(0, code, problem)
+      _, problem, code = recipe("--steps", "2", "--resume", "--save-every", "2", "--out", out)
+      assert.equal(2, code)
+      assert.matches("%-%-lora, .* was rank 4, alpha 8 on .*, is not given\n$", problem)
       _, problem, code = recipe("--steps", "4", "--resume", "--lora-alpha", "4", unpack(words))
       assert.equal(2, code)
       assert.matches("%-%-lora, %-%-lora%-alpha, .* was rank 4, alpha 8 on .*, is rank 4, alpha 4 "

@@ -378,7 +378,10 @@ describe("--plan", function()
          assert.is_false(first == go("--steps", "4", "--resume", "--update", "device"))
          local flags = copy(records.read(out).flags, { resume = true })
          assert.is_table(givens.recorded(flags, 2))
-         for name, value in pairs { update = "end", swap_dir = dir, effort = 2 } do
+         for name, value in pairs { update = "end", swap_dir = dir, effort = 2, lora = 2,
+            lora_dropout = 0.1, lora_targets = "v", adapter = dir, freeze = "encoder.*",
+            train_only = "*.wo.weight" }
+         do
             assert.is_nil(givens.recorded(copy(flags, { [name] = value }), 2), name)
          end
       end)
