@@ -93,6 +93,15 @@ describe("ftpipe runs", function()
       assert.matches("\n  eval_loss +%d%.%d+  %-\n", out)
    end)
 
+   it("keeps the name of a run's partition when that goes on", function()
+      train("again")
+      train("again", "--resume")
+      local path = directory .. "/again"
+      assert.equal("seq", core.json.read(path .. "/summary.json").partition)
+      assert.equal("seq", core.json.read(path .. "/run.json").partition)
+      files.remove(path)
+   end)
+
    it("refuses words and flags that an action would pass over", function()
       local a, c = directory .. "/a", directory .. "/c"
       for pattern, words in pairs {

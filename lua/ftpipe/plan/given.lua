@@ -77,8 +77,8 @@ function M.partition(o, graph)
       device[s] = #stage.devices > 1 and stage.devices or stage.devices[1]
       recompute[s] = stage.recompute
    end
-   return { stage = said.node_stage, device = device, name = given.name, plan = given.plan },
-      recompute
+   return { stage = said.node_stage, device = device, name = given.partition or given.name,
+      plan = given.plan }, recompute
 end
 
 --- The plan that a run has recorded in its directory; nil when there is none, when it is to go on
@@ -94,12 +94,14 @@ function M.recorded(args, batches)
    then
       return nil
    end
-   local flags = records.read(args.out).flags
+   local record = records.read(args.out)
+   local flags = record.flags
    args = copy(args, { schedule = args.plan and flags.schedule or schedules.name(args.schedule) })
    for _, row in ipairs(options.rows) do
       if row.plans and flags[row[1]] ~= args[row[1]] then return nil end
    end
    local given = M.open(path, true)
+   given.partition = record.partition
    return given.said.batches >= batches and given or nil
 end
 

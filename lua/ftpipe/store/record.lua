@@ -13,6 +13,7 @@
 --    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule and
 --             --groups, what was used
 --    origins  where each of them is from: the command line, the recipe, a default
+--    partition  its name, the same when the run goes on with the plan that it has
 --    stages   where each stage begins and ends, for people
 --    task     its name and what it was made with; of a task of one's own, what predictions need of
 --             it (Task:record)
@@ -42,8 +43,9 @@ local TASK = {
 
 -- Entries that are left out when they are of another type.
 local OPTIONAL = {
-   id = "string", commit = "string", host = "string", started = "string", state = "string",
-   ended = "string", problem = "string", exit = "number", wall_seconds = "number",
+   id = "string", commit = "string", partition = "string", host = "string",
+   started = "string", state = "string", ended = "string", problem = "string",
+   exit = "number", wall_seconds = "number",
 }
 
 --- Where the record of a run directory is.
@@ -117,6 +119,7 @@ function M.of(run)
          schedule = run.plan.options.schedule, groups = run.plan.groups.all,
       })),
       origins = named.origins(run.args),
+      partition = run.plan.partition.name,
       stages = core.json.array(spans_of(run.plan)),
       task = plain(run.task:record()),
    }
@@ -184,9 +187,9 @@ end
 
 --- Reads run.json.
 -- @treturn table flags, origins, stages, command and devices (lists, empty where that is not
---   known); id, commit, host, started, state, ended and problem (texts), exit and wall_seconds
---   (numbers; nil where they are not); task = what Task:record gives, where only `settings` has to
---   be there
+--   known); id, commit, partition, host, started, state, ended and problem (texts), exit and
+--   wall_seconds (numbers; nil where they are not); task = what Task:record gives, where only
+--   `settings` has to be there
 -- @raise not found; malformed data: it is not what a run writes
 function M.read(dir)
    M.need(dir)
