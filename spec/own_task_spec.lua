@@ -40,7 +40,45 @@ local summary = run:close(score)
 print(summary.steps, #run.losses)
 ]]
 
+-- Prints what runs say that lack an option; the flags are --eval-every 2.
+local LACKING = [[
+local ft = require("ftpipe")
+local args = ft.args { "A loop.", preset = "t5", steps = { default = 2 } }
+local model = ft.model(args)
+local task = ft.task.rte {}
+local data = task:open(model, args)
+local plan = ft.plan { model = model, data = data, args = args }
+local function told(f, ...)
+   print((tostring(select(2, pcall(f, ...))):gsub("^%S+:%d+: ", "")))
+end
+local bare, fed = ft.run { plan = plan, args = args }, ft.run { plan = plan, data = data,
+   args = args }
+told(bare.train, bare)
+told(bare.evaluate, bare)
+told(fed.train, fed)
+told(fed.evaluate, fed)
+args.out = arg[0] .. ".out"
+told(ft.run, { plan = plan, data = data, args = args })
+args.resume = true
+told(ft.run, { plan = plan, task = task, args = args })
+]]
+
 describe("a training loop", function()
+   it("says in a line which option of its run it lacks", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/loop.lua", LACKING)
+         local out, err, exit = process.ftpipe { dir .. "/loop.lua", "--profile", "modelled",
+            "--eval-every", "2" }
+         assert.equal(0, exit, err)
+         local function lacks(name, what)
+            return ("ft.run: option '%s' is missing: %s needs it\n"):format(name, what)
+         end
+         assert.equal(lacks("data", "run:train()") .. lacks("data", "run:evaluate()")
+            .. lacks("task", "--eval-every") .. lacks("task", "run:evaluate()")
+            .. lacks("task", "--out") .. lacks("data", "--resume"), out)
+      end)
+   end)
+
    it("may be left, or evaluate in its middle: the weights are those after run.done steps",
       function()
          files.in_directory(function(dir)

@@ -62,8 +62,8 @@ end
 
 local RULES = {
    plan = { type = "plan", required = true, help = "of ft.plan" },
-   task = { type = "table", help = "as ft.task.rte {}; for what is scored" },
-   data = { type = "table", help = "as task:load gives it" },
+   task = { type = "table", help = "as ft.task.rte {}; for what is scored, or kept in 'out'" },
+   data = { type = "table", help = "as task:load gives it; for what is trained on or scored" },
    args = { type = "table", required = true, help = "of ft.args" },
    threaded = { type = "boolean", default = true, help = "false: a replay on one thread" },
 }
@@ -76,6 +76,8 @@ local RULES = {
 function M.new(o)
    o = opts.check("ft.run", RULES, o)
    local plan, args = o.plan, o.args
+   if args.out then training.need(o, "task", named.name(args, "out")) end
+   if args.resume then training.need(o, "data", named.name(args, "resume")) end
    plan.options.model:check_trainable(args.resume)
    wanted(o.task, o.data)
    local run = fields.new(Run, {
@@ -222,6 +224,8 @@ end
 -- @treturn score see score.lua
 -- @raise cancelled: a signal came
 function Run:evaluate()
+   self:need("data", "run:evaluate()")
+   self:need("task", "run:evaluate()")
    if self.leg and self.line then self.line:close() end
    self:stop()
    return evaluate(self) or self:abandon()

@@ -11,6 +11,7 @@ local feed = require("ftpipe.data.feed")
 local forecast = require("ftpipe.run.forecast")
 local figures = require("ftpipe.store.figures")
 local named = require("ftpipe.base.named")
+local opts = require("ftpipe.base.opts")
 local progress = require("ftpipe.base.progress")
 local staleness = require("ftpipe.schedule.staleness")
 local waits = require("ftpipe.schedule.waits")
@@ -240,6 +241,15 @@ local function tell_staleness(run)
    if text then run:say(text) end
 end
 
+--- Raises where the run was made without an option that something needs.
+-- @tparam string name data or task
+-- @tparam string what needs it
+-- @local
+function Run:need(name, what)
+   if self[name] then return end
+   opts.fail("ft.run", "option '%s' is missing: %s needs it", name, what)
+end
+
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
 -- In legs, each followed by an evaluation (see judge) or a checkpoint, where --eval-every and
@@ -247,6 +257,8 @@ end
 -- the last step is evaluated too, and the run then has the best weights, when --out has kept them.
 -- After Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
 function Run:train()
+   self:need("data", "run:train()")
+   if self.args.eval_every then self:need("task", named.name(self.args, "eval_every")) end
    self:stop() -- what is left of a loop before this one
    local o = self.plan.options
    local batches, leg = feed.batches(o, self.data.train.dataset, self.model), nil
