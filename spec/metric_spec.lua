@@ -127,15 +127,26 @@ describe("a metric", function()
       assert.is_function(define("grouped_f1", function(row) return row.text end))
    end)
 
-   it("has to give its figure", function()
-      local own = define {
-         name = "x", better = "lower",
-         start = function() return { add = function() end, result = function() return {} end } end,
-      } {}
+   local function load_fault(start)
+      local own = define { name = "x", better = "lower", start = start } {}
       local text = '{"text": "a", "label": 0}\n'
-      local problem = files.failure(task_files.with, own,
-         { ["train.jsonl"] = text, ["val.jsonl"] = text }, function(load) load() end)
+      return files.failure(task_files.with, own,
+         { ["train.jsonl"] = text, ["val.jsonl"] = text }, function(load) load() end).message
+   end
+
+   it("has to give its figure", function()
       assert.equal("task own: result() of metric 'x' gives no figure of that name",
-         problem.message)
+         load_fault(function()
+            return { add = function() end, result = function() return {} end }
+         end))
+   end)
+
+   it("has to start with what adds and gives a result", function()
+      local function nothing() end
+      for _, score in ipairs { false, {}, { add = nothing }, { result = nothing } } do
+         assert.equal("task own: start() of metric 'x' gives no accumulator, expected { add = "
+            .. "function(example, answer), result = function() -> figures by name }",
+            load_fault(function() return score or nil end))
+      end
    end)
 end)

@@ -103,7 +103,19 @@ end
 --    layouts     the forms in which the data is distributed, see data/files.lua
 --    sample      function(): train and evaluation rows of the embedded data, in the first layout;
 --                optional
--- and what its kind asks for.
+-- and what its kind asks for. Of text2text that is
+--    answers     a list of { label =, target = }: values of the label, and the texts that answer;
+--                number = what stands for the label in files that number their classes, optional
+--    label       the field with the label; optional ("label")
+--    metric      what is scored: "accuracy", "grouped_f1", or a table { name =, better =, start = }
+--    group       function(row): what the examples of a question share; for "grouped_f1"
+--    max_source, max_target  ids of a source and of a target at most
+-- and in every layout
+--    template    the source text, in which {field} stands for a field of the row
+--    label, expand, clean  optional: its own field with the label; function(rows, row): the rows
+--                that a row of the file holds; function(text): the source text as it is read
+-- Of span: max_source, stride, max_query, which a task may also be made with. Of language_model:
+-- block, and stride, which is optional.
 -- @treturn function(overrides) that makes a task
 function M.define(definition)
    local kind = kind_of(definition)

@@ -272,11 +272,25 @@ local function result_of(task, accumulated)
    return metrics.result(metric, figures)
 end
 
+--- A new accumulator of a task's metric.
+local function start(task)
+   local metric = task.definition.metric
+   local score = metric.start(task)
+   if type(score) ~= "table" or type(score.add) ~= "function"
+      or type(score.result) ~= "function"
+   then
+      fail("invalid argument", "task %s: start() of metric '%s' gives no accumulator, expected "
+         .. "{ add = function(example, answer), result = function() -> figures by name }",
+         task.name, metric.name)
+   end
+   return score
+end
+
 --- The answer that scores best when it is always given, and its value.
 local function majority(task, examples)
    local metric, best = task.definition.metric, nil
    for _, answer in ipairs(task.definition.answers) do
-      local score = metric.start(task)
+      local score = start(task)
       for _, example in ipairs(examples) do score.add(example, answer.target) end
       local value = result_of(task, score).value
       if not best or metrics.beats(metric, value, best.value) then
@@ -315,7 +329,7 @@ end
 
 --- A scorer: scorer:add(i, answer) for example i, then scorer:result() as of metric/init.lua.
 function M.scorer(task, split)
-   local score = task.definition.metric.start(task)
+   local score = start(task)
    return {
       add = function(_, i, answer) score.add(split.examples[i], answer) end,
       result = function() return result_of(task, score) end,
