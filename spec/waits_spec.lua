@@ -100,12 +100,12 @@ describe("what devices waited for", function()
          assert.is_true(all.computed > 0)
       end
       -- which edges are waited for is up to the machine
-      local timeline, n_edges = core.sys.read_file(dir .. "/run/timeline.json"), 0
+      local trace, n_edges = core.sys.read_file(dir .. "/run/timeline.json"), 0
       for d, shares in ipairs(legs[2].shares_percent) do
          for edge, waited in pairs(shares.edges) do
             if waited.data > 0 then
                n_edges = n_edges + 1
-               assert.truthy(timeline:find('"cat":"wait","name":"data ' .. edge .. '"', 1, true))
+               assert.truthy(trace:find('"cat":"wait","name":"data ' .. edge .. '"', 1, true))
                assert.is_true(summary.shares_percent[d].edges[edge].data > 0)
             end
          end

@@ -101,7 +101,7 @@ describe("a signal that asks a run to end", function()
             return polls > #signals and "the step" or nil
          end,
       }
-      function run:say(text) lines[#lines + 1] = text end
+      run.say = function(_, text) lines[#lines + 1] = text end
       local ok, step = pcall(function() return watchdog.new(run):next() end)
       core.sys.interrupted = real
       assert.is_true(ok, step)
