@@ -185,6 +185,25 @@ describe("schedules", function()
          tostring(problem))
       _, problem = play { forward_ns = "long" }
       assert.matches("stage 1: option 'forward_ns': expected a number", tostring(problem))
+      for _, device in ipairs { 0, "a", 1.5 } do
+         _, problem = play { device = device }
+         assert.matches("stage 1: 'device': expected a number from 1 on, or a list of them, got "
+            .. device, tostring(problem))
+      end
+   end)
+
+   it("name the option of the caller that is wrong", function()
+      local function refused(o, words)
+         assert.fails_with(function() return ft.schedule.play(o) end, words)
+      end
+      refused({ stages = {}, micro_batches = 1, batches = 1, schedule = "1f1b" },
+         "ft.schedule.play: 'stages': expected at least one")
+      refused({ stages = stages(2), micro_batches = 1, batches = 1, schedule = "foo" },
+         "option 'schedule': 'foo' is not available %(expected one of: sequential, gpipe, ")
+      local played = ft.schedule.play { stages = stages(2), micro_batches = 1, batches = 1,
+         schedule = "1f1b" }
+      assert.fails_with(function() return played:letters(3) end,
+         "played:letters: 'stage': expected one from 1 to 2, got 3")
    end)
 
    it("simulate shared links", function()

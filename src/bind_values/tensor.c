@@ -214,11 +214,11 @@ static void read_nested(lua_State *L, const ft_view *view, int depth, int64_t *n
     }
     long long wanted = view->shape.dims[depth];
     if (!lua_istable(L, -1))
-        script_arg_error(L, 1, "expected a table of %lld at depth %d, got %s", wanted, depth + 1,
-                         luaL_typename(L, -1));
+        script_fault(L, "ft.tensor: expected a table of %lld at depth %d, got %s", wanted, depth + 1,
+                     luaL_typename(L, -1));
     if ((long long)lua_objlen(L, -1) != wanted)
-        script_arg_error(L, 1, "ragged tables: %lld items at depth %d, %lld in the first one there",
-                         (long long)lua_objlen(L, -1), depth + 1, wanted);
+        script_fault(L, "ft.tensor: ragged tables: %lld items at depth %d, %lld in the first there",
+                     (long long)lua_objlen(L, -1), depth + 1, wanted);
     for (int i = 1; i <= wanted; i++) {
         lua_rawgeti(L, -1, i);
         read_nested(L, view, depth + 1, next);

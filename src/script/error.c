@@ -130,12 +130,13 @@ int script_arg_error(lua_State *L, int i, const char *format, ...)
     lua_Debug frame = {.name = NULL, .namewhat = ""};
     if (lua_getstack(L, 0, &frame)) lua_getinfo(L, "n", &frame);
     if (strcmp(frame.namewhat, "method") == 0) i--;
-    const char *function = frame.name ? frame.name : "?";
     script_where(L);
     if (i == 0)
-        lua_pushfstring(L, "calling '%s' on bad self (%s)", function, text);
-    else
-        lua_pushfstring(L, "bad argument #%d to '%s' (%s)", i, function, text);
+        lua_pushfstring(L, "calling '%s' on bad self (%s)", frame.name, text);
+    else if (frame.name)
+        lua_pushfstring(L, "bad argument #%d to '%s' (%s)", i, frame.name, text);
+    else /* called in the place of its caller, or by pcall */
+        lua_pushfstring(L, "bad argument #%d (%s)", i, text);
     lua_concat(L, 2);
     script_push_error(L, FT_INVALID, lua_tostring(L, -1), 1);
     return lua_error(L);

@@ -10,6 +10,8 @@
 -- first), micro_batches per update, and how many forwards, backwards and weights (backward-weights)
 -- are done. It says what comes next: "F" or "B", or, when it `splits`, "F", "I" or "G".
 
+local class = require("ftpipe.base.class")
+local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
@@ -120,6 +122,10 @@ local function flatten(stages)
       local list = type(stage.device) == "table" and stage.device or { stage.device or s }
       replicas[s] = #list
       for _, d in ipairs(list) do
+         if not class.is(d, "int") or d < 1 then
+            opts.fail(("ft.schedule.play: stage %d"):format(s),
+               "'device': expected a number from 1 on, or a list of them, got %s", tostring(d))
+         end
          device[#device + 1] = d
          most = math.max(most, d)
       end
@@ -182,7 +188,12 @@ function Played:text() return self.plan:text() end
 function Played:describe() return self.plan:describe() end
 
 --- "FFBFBB": forwards and backwards of a stage in their order.
-function Played:letters(stage) return self.plan:letters(stage) end
+function Played:letters(stage)
+   if stage < 1 or stage > #self.stages then
+      opts.fail("played:letters", "'stage': expected one from 1 to %d, got %d", #self.stages, stage)
+   end
+   return self.plan:letters(stage)
+end
 
 --- Plays the plan against the costs of its stages.
 -- @tparam[opt] table o machine, delay_ns, seed, trace
@@ -228,7 +239,8 @@ local PLAY = {
    stages = { type = "table", required = true, help = "each { device =, forward_ns = }" },
    micro_batches = { type = "int", min = 1, required = true },
    batches = { type = "int", min = 1, required = true },
-   schedule = { type = "string|table", required = true }, staleness = { type = "string" },
+   schedule = { type = "string|table", required = true, choices = column(M.list(), "name") },
+   staleness = { type = "string" },
    max_staleness = { type = "int", min = 0 },
    devices = { type = "int", min = 1 }, edges = { type = "table" },
    bytes = { type = "number", min = 0 }, slots = { type = "int", min = 1 },
@@ -244,6 +256,7 @@ local PLAY = {
 -- @treturn table plan with text, describe, letters and simulate
 function M.play(o)
    o = opts.check("ft.schedule.play", PLAY, o)
+   if #o.stages == 0 then opts.fail("ft.schedule.play", "'stages': expected at least one") end
    local stages = with_halves(o.stages)
    local device, replicas, most = flatten(stages)
    local kind = M.splits(o.schedule) and "I" or "B"
