@@ -256,16 +256,18 @@ describe("ftpipe plan", function()
    end)
 
    it("searches what is not given, and prints flags that repeat it", function()
-      local out, err, exit = plan("t5-small", "--devices", "sim:2x11GB", "--batch", "12",
-         "--schedule", "gpipe", "--search")
-      assert.equal(0, exit, err)
-      assert.not_matches("1f1b", out)
-      local flags = out:match("\nchosen: ([^\n]+)")
-      assert.matches("--schedule gpipe", flags, 1, true)
-      local words = {}
-      for word in flags:gmatch("%S+") do words[#words + 1] = word end
-      local again = plan("t5-small", "--devices", "sim:2x11GB", "--batch", "12", unpack(words))
-      assert.equal(out:match("predicted: [^\n]+"), again:match("predicted: [^\n]+"))
+      for _, schedule in ipairs { "gpipe", "data-parallel" } do
+         local out, err, exit = plan("t5-small", "--devices", "sim:2x11GB", "--batch", "12",
+            "--schedule", schedule, "--search")
+         assert.equal(0, exit, err)
+         assert.not_matches("1f1b", out)
+         local flags = out:match("\nchosen: ([^\n]+)")
+         assert.matches("--schedule " .. schedule, flags, 1, true)
+         local words = {}
+         for word in flags:gmatch("%S+") do words[#words + 1] = word end
+         local again = plan("t5-small", "--devices", "sim:2x11GB", "--batch", "12", unpack(words))
+         assert.equal(out:match("predicted: [^\n]+"), again:match("predicted: [^\n]+"))
+      end
    end)
 
    it("compares all partitioners", function()

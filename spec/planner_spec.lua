@@ -152,10 +152,28 @@ describe("ft.planner", function()
       table.sort(counts)
       assert.same({ 2, 3, 4, 6, 12 }, counts) -- divisors of the batch, one for each device at least
       assert.error_matches(function()
-         ft.planner("t5-small", { devices = "sim:2x11GB", batch = 4, schedules = { "slow" } })
+         ft.planner("t5-small", { devices = "sim:2x11GB", batch = 4, schedules = { "interleaved" },
+            partitions = { "mixed" } })
       end, "nothing to try")
+      assert.error_matches(function() ft.planner("t5-small", { schedules = { "slow" } }) end,
+         "option 'schedule': 'slow' is not available %(expected one of: sequential, gpipe, ")
       assert.error_matches(function() ft.planner("t5-small", { batches = 4 }) end,
          "unknown option 'batches' %(did you mean 'batch'%?%)")
+   end)
+
+   it("tries schedules that others do not stand beside when they are asked for", function()
+      local rule = ft.schedule { name = "turns", synchronous = true, next = function(state)
+         return state.forwards > state.backwards and "B" or "F"
+      end }
+      for _, schedule in ipairs { "data-parallel", "harmony-dp", "harmony-pp", "sequential",
+         rule } do
+         local asked = ft.planner("t5-small", { devices = "sim:2x11GB", batch = 8, source = 64,
+            micro_batches = 4, schedule = schedule })
+         local one, name = asked.best, ft.schedule.name(schedule)
+         assert.equal(schedule, one.options.schedule)
+         assert.is_truthy(tostring(asked):find('schedule = "' .. name .. '"', 1, true))
+         assert.is_true(one.seconds <= ft.explore("t5-small", one.options).seconds)
+      end
    end)
 
    it("tries the most micro-batches there are where the batch has few divisors", function()

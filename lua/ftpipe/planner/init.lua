@@ -101,13 +101,13 @@ local function tried(interleaves, groups)
    return names
 end
 
-local ANY_ORDER = tried(false)
+local ANY_ORDER, IN_TURNS = tried(false), tried(true)
 
 -- How stages may lie: the partition, stages of each device, and the schedules that it is for.
 -- Interleaving is for equal numbers of stages, devices in turns.
 local LAYOUTS = {
    { partition = "seq", per_device = 1, schedules = ANY_ORDER },
-   { partition = "seq", per_device = 2, schedules = tried(true) },
+   { partition = "seq", per_device = 2, schedules = IN_TURNS },
    { partition = "mixed", per_device = 2, schedules = ANY_ORDER },
    { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
 }
@@ -133,6 +133,17 @@ local function contains(list, value)
    return false
 end
 
+-- Schedules that are tried when they are asked for, by these partitions, in as many stages as their
+-- plans have by themselves: of replicas, of one stage at a time, those that group, rules in Lua.
+local ASKED_PARTITIONS = { "seq", "mixed" }
+
+local function is_asked_for(schedule, layouts)
+   for _, layout in ipairs(layouts) do
+      if contains(layout.schedules, schedule) then return false end
+   end
+   return not contains(ANY_ORDER, schedule) and not contains(IN_TURNS, schedule)
+end
+
 --- The layouts of the partitions that the caller allows; those with a number of stages of its own
 -- once.
 local function layouts_of(only, n_stages, swap)
@@ -151,6 +162,13 @@ local function layouts_of(only, n_stages, swap)
          list[#list + 1] = { partition = name, per_device = 1, schedules = ANY_ORDER }
       end
    end
+   for _, schedule in ipairs(only.schedules or {}) do
+      if is_asked_for(schedule, list) then
+         for _, name in ipairs(only.partitions or ASKED_PARTITIONS) do
+            list[#list + 1] = { partition = name, schedules = { schedule } }
+         end
+      end
+   end
    return list
 end
 
@@ -166,7 +184,8 @@ local function choices(o, only, n_devices)
       if forward and micro_batches % forward > 0 then return end
       list[#list + 1] = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
-         stages = o.stages or layout.per_device * n_devices, packs = o.packs or layout.packs,
+         stages = o.stages or layout.per_device and layout.per_device * n_devices,
+         packs = o.packs or layout.packs,
       })
    end
    for _, layout in ipairs(layouts_of(only, o.stages, o.swap)) do
@@ -284,7 +303,11 @@ local function split(given)
    end
    rest.micro_batches = 1
    rest = explore.options("ft.planner", named.like(given, rest))
-   return opts.check("ft.planner", ONLY, only), rest
+   only = opts.check("ft.planner", ONLY, only)
+   for _, schedule in ipairs(only.schedules or {}) do
+      opts.check("ft.planner", { schedule = RULES.schedule }, { schedule = schedule })
+   end
+   return only, rest
 end
 
 --- What the caller has left open that is not searched; gives the number of devices. Costs of a
@@ -388,7 +411,8 @@ local COLUMNS = {
    { "micro-batches", function(row) return tostring(row.options.micro_batches) end },
    { "schedule", function(row)
       local o = row.options
-      return o.packs and ("%s, packs %s"):format(o.schedule, o.packs) or o.schedule
+      local name = schedules.name(o.schedule)
+      return o.packs and ("%s, packs %s"):format(name, o.packs) or name
    end },
    { "partition", function(row) return placement.title(row.options.partition) end },
    { "stages", function(row) return tostring(row.stages) end },
@@ -438,7 +462,7 @@ function Found:data()
    for i, row in ipairs(self.rows) do
       local o = row.options
       list[i] = {
-         micro_batches = o.micro_batches, schedule = o.schedule, packs = o.packs,
+         micro_batches = o.micro_batches, schedule = schedules.name(o.schedule), packs = o.packs,
          partition = placement.title(o.partition),
          seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
          chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
@@ -451,11 +475,14 @@ end
 --- Options that give a row's plan.
 local function options_of(row)
    local o = row.options
-   return named.list(o, {
-      { "micro_batches", o.micro_batches }, { "schedule", o.schedule },
-      { "partition", placement.title(o.partition) }, { "stages", o.stages },
-      o.packs and { "packs", o.packs },
-   })
+   local list = {
+      { "micro_batches", o.micro_batches }, { "schedule", schedules.name(o.schedule) },
+      { "partition", placement.title(o.partition) },
+   }
+   for _, key in ipairs { "stages", "packs" } do
+      if o[key] then list[#list + 1] = { key, o[key] } end
+   end
+   return named.list(o, list)
 end
 
 --- The row of the list that is least by a goal; of equals the first.
