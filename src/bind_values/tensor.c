@@ -214,8 +214,8 @@ static void read_nested(lua_State *L, const ft_view *view, int depth, int64_t *n
     }
     long long wanted = view->shape.dims[depth];
     if (!lua_istable(L, -1))
-        script_fault(L, "ft.tensor: expected a table of %lld at depth %d, got %s", wanted, depth + 1,
-                     luaL_typename(L, -1));
+        script_fault(L, "ft.tensor: expected a table of %lld at depth %d, got %s", wanted,
+                     depth + 1, luaL_typename(L, -1));
     if ((long long)lua_objlen(L, -1) != wanted)
         script_fault(L, "ft.tensor: ragged tables: %lld items at depth %d, %lld in the first there",
                      (long long)lua_objlen(L, -1), depth + 1, wanted);

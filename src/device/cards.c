@@ -65,7 +65,10 @@ const ft_card *ft_card_find(const char *name)
     return NULL;
 }
 
-static char lower(char c) { return (char)(c | ('A' <= c && c <= 'Z' ? 0x20 : 0)); }
+static char lower(char c)
+{
+    return (char)(c | ('A' <= c && c <= 'Z' ? 0x20 : 0));
+}
 
 int ft_letters_apart(const char *a, const char *b)
 {
