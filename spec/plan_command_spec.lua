@@ -44,6 +44,7 @@ describe("ftpipe plan", function()
          assert.is_true(math.abs(data.seconds_per_batch - 24e-3) < 0.1e-3)
          assert.equal(2, #data.stages)
          assert.same({ 0, 0, 1 }, { unpack(data.node_stage) })
+         assert.equal(4 * 2000, data.moved_bytes)
       end)
    end)
 

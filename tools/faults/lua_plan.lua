@@ -15,7 +15,7 @@ return {
       "return bytes", "spec/planner", "what moves is that of all batches of a plan" },
    { "lua/ftpipe/planner/planned_graph.lua",
       "moved_bytes = stages.moved_bytes(cut) * o.micro_batches,",
-      "moved_bytes = stages.moved_bytes(cut),", "spec/planner",
+      "moved_bytes = stages.moved_bytes(cut),", "spec/plan_command",
       "what moves is that of one micro-batch" },
    { "lua/ftpipe/planner/noise.lua", "1 + M.SHARE * (2 * generator:fraction() - 1)",
       "1 + M.SHARE * generator:fraction()", "spec/noise", "in draws nothing is ever faster" },
