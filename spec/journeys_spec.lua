@@ -111,7 +111,7 @@ describe("the journey of", function()
          for _, method in ipairs { "seq", "mixed", "pipedream", "greedy", "best" } do
             assert.matches("\n  " .. method .. " +%d+%.%d+ +[01]%.%d+ ", text)
          end
-         expect(text, { "slowest ms +balance +memory +moved a micro-batch +stages +above bound",
+         expect(text, { "slowest ms +balance +memory +moved a micro%-batch +stages +above bound",
             "optimal" })
          local data = core.json.decode(plan("--format", "json", "--compare"))
          assert.equal(5, #data.compare)
