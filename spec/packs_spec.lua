@@ -47,24 +47,17 @@ describe("packed copies that programs share", function()
       assert.same(run(first, a), run(second, a))
    end)
 
-   it("keep their weights, so that another one is never taken for them", function()
-      local packs = core.program.packs()
-      local with, plain = product(packs), product()
-      for i = 1, 40 do
-         local w = weight(i)
-         assert_near(run(plain, w), run(with, w))
-         w = nil -- luacheck: ignore
-         collectgarbage()
-      end
-   end)
-
-   it("keep weights that are freed, so that no other one gets their place", function()
-      local packs = core.program.packs()
-      local with, plain = product(packs), product()
-      for i = 1, 40 do
-         local w = weight(i)
-         assert_near(run(plain, w), run(with, w))
-         w:free()
+   it("keep their weights, also freed ones, so that another one is never taken for them", function()
+      for _, frees in ipairs { false, true } do
+         local packs = core.program.packs()
+         local with, plain = product(packs), product()
+         for i = 1, 40 do
+            local w = weight(i)
+            assert_near(run(plain, w), run(with, w))
+            if frees then w:free() end
+            w = nil -- luacheck: ignore
+            collectgarbage()
+         end
       end
    end)
 
