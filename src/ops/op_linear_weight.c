@@ -50,7 +50,7 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
                                                       .add = ft_adds(call, 0),
                                                       .work = call->work},
                                      call->team, err);
-    const ft_simd_panels *own = ft_panels_for_gradients();
+    const ft_simd_panels *own = ft_panels_kernels();
     if (own && M) {
         const ft_large_product product = {.m = N,
                                           .n = K,
@@ -83,7 +83,7 @@ static int64_t weight_work(const ft_spec *in, const double *attrs, int team_size
 {
     int64_t M = ft_rows_of(&in[0].shape, 1);
     int64_t N = ft_dim_back(&in[0].shape, -1), K = ft_dim_back(&in[1].shape, -1);
-    const ft_simd_panels *own = ft_panels_for_gradients();
+    const ft_simd_panels *own = ft_panels_kernels();
     if (attrs[GRAD_BF16] != 0.0) return ft_bf16_outer_work_bytes(M, N, K, team_size);
     return own ? ft_panels_work_bytes(N, K, M, own, team_size) : 0;
 }

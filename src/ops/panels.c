@@ -26,17 +26,13 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-const ft_simd_panels *ft_panels_for_weights(void)
+const ft_simd_panels *ft_panels_kernels(void)
 {
-    return ft_cpu_isa() == FT_ISA_AVX2 ? ft_simd_get()->panels : NULL;
-}
-
-const ft_simd_panels *ft_panels_for_gradients(void)
-{
+    ft_isa isa = ft_cpu_isa();
 #if defined(__x86_64__)
-    if (ft_cpu_isa() != FT_ISA_BASE && __builtin_cpu_is("intel")) return ft_simd_get()->panels;
+    if (isa != FT_ISA_BASE && __builtin_cpu_is("intel")) return ft_simd_get()->panels;
 #endif
-    return ft_panels_for_weights();
+    return isa == FT_ISA_AVX2 ? ft_simd_get()->panels : NULL;
 }
 
 int64_t ft_panels_chunk(int64_t k)

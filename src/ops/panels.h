@@ -1,11 +1,10 @@
 /* ops/panels.h - large products by kernels of our own.
  *
- * They are used in f32 where they were measured to be faster than oneDNN's. Gradients of weights on
- * Intel's CPUs: oneDNN is slow at a product of a transposed matrix there
- * (bench/results/2026-11-23-products.txt); on Zen 4 it reaches 0.96 of what the core can do. All
- * products of weights where there is AVX2 but not AVX-512: oneDNN 2.6 has no kernels there that
- * read packed weights, and takes a third of the core's speed up to some 260 rows
- * (bench/results/2026-11-27-products-avx2.txt). */
+ * They are used in f32 where they were measured to be faster than oneDNN's: on all Intel CPUs with
+ * AVX2 or AVX-512 (bench/results/2026-11-29-products-intel.txt), and on every CPU with AVX2 but
+ * without AVX-512, where oneDNN 2.6 has no kernels that read packed weights
+ * (bench/results/2026-11-27-products-avx2.txt). On Zen 4 oneDNN reaches 0.96 of what the core can
+ * do. */
 #ifndef FT_OPS_PANELS_H
 #define FT_OPS_PANELS_H
 
@@ -31,10 +30,9 @@ typedef struct ft_large_product {
     void *work; /* ft_panels_work_bytes, 64-byte aligned */
 } ft_large_product;
 
-/* The kernels for gradients of weights and for products with weights on this CPU; NULL: oneDNN's
- * are. */
-const ft_simd_panels *ft_panels_for_gradients(void);
-const ft_simd_panels *ft_panels_for_weights(void);
+/* The kernels for products with weights and for their gradients on this CPU; NULL: oneDNN's are
+ * used. */
+const ft_simd_panels *ft_panels_kernels(void);
 
 /* Cut over the team. k may not be 0. */
 void ft_panels_multiply(const ft_large_product *product, const ft_simd_panels *kernels,

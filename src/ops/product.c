@@ -11,7 +11,7 @@
 /* The kernels of our own that do this product; NULL: oneDNN does. */
 static const ft_simd_panels *own_kernels(const ft_product *p)
 {
-    return p->bf16 || !p->k ? NULL : ft_panels_for_weights();
+    return p->bf16 || !p->k ? NULL : ft_panels_kernels();
 }
 
 static void multiply(const ft_product *p, const ft_product_data *d, const ft_simd_panels *kernels,

@@ -1,8 +1,7 @@
 /* ops/product.h - products with a weight, by whoever does them best here.
  *
- * oneDNN has kernels that read packed weights where the CPU has AVX-512. Elsewhere it packs in each
- * call, or not at all when the rows are few: with AVX2 products in f32 are by our own kernels
- * (ops/panels.h; bench/results/2026-11-27-products-avx2.txt). */
+ * In f32 that is our own kernels on most CPUs and oneDNN's on the others (ops/panels.h says which
+ * and why); in bf16 it is oneDNN's. */
 #ifndef FT_OPS_PRODUCT_H
 #define FT_OPS_PRODUCT_H
 
