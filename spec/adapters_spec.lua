@@ -279,16 +279,19 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Files, as a user meets them.
 
-local TRAIN = { "recipes/bert_squad.lua", "--devices", "cpu:2", "--eval-limit", "4", "--profile",
-   "modelled", "--lr-schedule", "constant", "--warmup", "0", "--cache", "none" }
+local BASE = { "recipes/bert_squad.lua", "--devices", "cpu:2", "--eval-limit", "4", "--profile",
+   "modelled", "--cache", "none" }
+local RATE = { "--lr-schedule", "constant", "--warmup", "0" }
 
-local function recipe(...)
+local function program(...)
    local words = {}
-   for _, list in ipairs { TRAIN, { ... } } do
+   for _, list in ipairs { BASE, ... } do
       for _, word in ipairs(list) do words[#words + 1] = word end
    end
    return process.ftpipe(words)
 end
+
+local function recipe(...) return program(RATE, { ... }) end
 
 local function read_tensor(archive, name)
    local tensor = core.tensor.zeros(archive:spec(name).dims)
@@ -354,7 +357,7 @@ describe("a run with adapters", function()
       local _, problem, code = process.ftpipe { "convert", dir .. "/run", "--out", merged }
       assert.equal(0, code, problem)
       local function told(...)
-         local out, fault, exit = recipe("--eval-only", "--data", "embedded", ...)
+         local out, fault, exit = program { "--eval-only", "--data", "embedded", ... }
          assert.equal(0, exit, fault)
          return out:match("score: (.-), loss")
       end

@@ -1,4 +1,5 @@
 local args = require("ftpipe.recipe.args")
+local files = require("spec.support.files")
 
 local declared = {
    "Does a thing.",
@@ -87,6 +88,18 @@ describe("args", function()
       refuses("unexpected word 'extra', it is behind no flag %(words of a command come in front of "
          .. "its flags%); see %-%-help", "extra")
       refuses("unexpected word 'extra'", "--steps", "3", "--dry-run", "extra", "--lr=1")
+   end)
+
+   it("refuses flags of training beside one that leaves training out", function()
+      local recipe = { preset = "fine_tune", lr = { default = 1 } }
+      for _, words in ipairs { { "--lr", "3" }, { "--epochs=2" }, { "--gnorm" } } do
+         words[#words + 1] = "--eval-only"
+         local fault = files.failure(args.parse, recipe, words)
+         assert.equal(("%s is for training, and --eval-only does not train, leave one out")
+            :format(words[1]:match("[^=]+")), fault.message)
+         assert.equal(2, fault.exit)
+      end
+      assert.equal(1, args.parse(recipe, { "--eval-only", "--batch", "4" }).lr)
    end)
 
    it("shows in help what is declared and nothing else", function()

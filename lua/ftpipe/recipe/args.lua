@@ -321,6 +321,16 @@ local function check_decided(flags, given)
    end
 end
 
+--- Refuses flags of training where there is none.
+local function check_trains(flags, given, values)
+   for _, flag in ipairs(values.eval_only and flags or {}) do
+      if flag.rule.trains and given[flag.name] then
+         core.fail("invalid argument", ("%s is for training, and --eval-only does not train, leave "
+            .. "one out"):format(flag.flag), 2)
+      end
+   end
+end
+
 --- By name of a flag, where its value is from.
 local function origins_of(declared, flags, result, given)
    local origins, common = {}, {}
@@ -378,6 +388,7 @@ function M.parse(declaration, argv)
       end
    end
    check_decided(flags, given)
+   check_trains(flags, given, values)
    local origins = origins_of(declared, flags, result, given)
    for _, flag in ipairs(flags) do
       if opts.follow(flag.rule, flag.name, values, given) then
