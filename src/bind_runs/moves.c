@@ -175,7 +175,7 @@ static void push_volumes(lua_State *L, const ft_volume *volumes, int n)
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
         const ft_volume *v = &volumes[d];
-        lua_createtable(L, 0, 6);
+        lua_createtable(L, 0, 7);
         for (int out = 0; out < 2; out++) {
             lua_createtable(L, 0, FT_MEMORY_CLASSES);
             for (int c = 0; c < FT_MEMORY_CLASSES; c++)
@@ -187,14 +187,15 @@ static void push_volumes(lua_State *L, const ft_volume *volumes, int n)
         script_set_number(L, "saves", (double)v->saves);
         script_set_number(L, "drops", (double)v->drops);
         script_set_number(L, "makes", (double)v->makes);
+        script_set_number(L, "updates_at_home", (double)v->updates_at_home);
         lua_rawseti(L, -2, d + 1);
     }
 }
 
 /*** What the plan's moves copy in its longest leg.
  * @function blueprint:volumes
- * @treturn[opt] table by device: bytes_in and bytes_out by class, loads, saves, drops and makes;
- *   nil when nothing moves */
+ * @treturn[opt] table by device: bytes_in and bytes_out by class, loads, saves, drops, makes, and
+ *   updates_at_home (in host memory); nil when nothing moves */
 int script_blueprint_volumes(lua_State *L)
 {
     const ft_blueprint *b = script_check_blueprint(L, 1);

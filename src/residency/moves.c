@@ -165,6 +165,7 @@ static bool add_list(ft_volume *v, const ft_plan *plan, const ft_seating *seatin
     for (int i = 0; i < list->n; i++) {
         const ft_action *a = &list->actions[i];
         int seat = ft_seat_of(seating, a->stage, device);
+        if (ft_action_at_home(a)) once.updates_at_home++;
         if (ft_action_item(a->kind) == FT_ITEM_CLASS) {
             const item moved = {.class = a->item, .bytes = bytes[seat][a->item]};
             note(&once, &moved, a->kind);
@@ -180,6 +181,7 @@ static bool add_list(ft_volume *v, const ft_plan *plan, const ft_seating *seatin
     add_times(&v->saves, once.saves, times);
     add_times(&v->drops, once.drops, times);
     add_times(&v->makes, once.makes, times);
+    add_times(&v->updates_at_home, once.updates_at_home, times);
     return once.loads + once.saves + once.drops + once.in[FT_MEMORY_BUFFERS] > 0;
 }
 

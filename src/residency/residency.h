@@ -49,6 +49,7 @@ typedef struct ft_residency {
 typedef struct ft_volume {
     int64_t in[FT_MEMORY_CLASSES], out[FT_MEMORY_CLASSES]; /* bytes */
     int64_t loads, saves, drops, makes;
+    int64_t updates_at_home; /* of stages, in host memory */
 } ft_volume;
 
 /* What the moves of a plan copy, by device; bytes as in ft_residency. False: nothing moves. */

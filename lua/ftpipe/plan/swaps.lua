@@ -317,7 +317,7 @@ function M.check_dir(plan)
    if disk_bytes(plan) == 0 then
       usage.of(o, "{swap_dir=%s} is for weights and optimizer state that move, and %s moves none: "
          .. "leave it out", o.swap_dir, name)
-   elseif plan.blueprint:plan_text():find("%sU%d+%.%d+:host%s") then
+   elseif sum(plan.volumes, "updates_at_home") > 0 then
       usage.of(o, "%s updates in host memory, and with {swap_dir} the state is on disk: leave one "
          .. "out", name)
    end
