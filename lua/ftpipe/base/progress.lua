@@ -2,6 +2,7 @@
 -- key=value elsewhere. Goes to stderr; results go to stdout.
 
 local core = require("ftpipe.core")
+local units = require("ftpipe.base.units")
 
 local M = {}
 local Progress = {}
@@ -111,9 +112,9 @@ function Evaluation:add()
    self.last_ns, self.shown = now, true
    local speed = self.done / seconds
    local eta = clock((self.total - self.done) / speed)
-   local text = (terminal and "evaluated %d/%d  %.1f samples/s  ETA %s"
-      or "evaluated=%d of=%d samples_per_second=%.1f eta=%s\n"):format(self.done, self.total, speed,
-      eta)
+   local text = (terminal and "evaluated %d/%d  %s samples/s  ETA %s"
+      or "evaluated=%d of=%d samples_per_second=%s eta=%s\n"):format(self.done, self.total,
+      units.format_rate(speed), eta)
    self.screen.write(terminal and line(text, self.screen.columns) or text)
 end
 
@@ -131,7 +132,7 @@ local function parts_of(progress, step, eta)
       { ("step %d/%d"):format(step.step, progress.total), 1 },
       { ("loss %.4f"):format(step.loss), 2 },
       { ("mean %.4f"):format(step.loss_mean), 6 }, { ("lr %.2e"):format(step.rate), 9 },
-      { ("%.1f samples/s"):format(step.samples_per_second), 4 },
+      { units.format_rate(step.samples_per_second) .. " samples/s", 4 },
       { ("%.0f tokens/s"):format(step.tokens / step.seconds), 7 },
       { "ETA " .. eta, 3 }, { ("idle %s %%"):format(by_device(step.idle, 1, "%.0f", " ")), 5 },
       { by_device(step.memory, 1e6, "%.1f", " ") .. " MB", 8 },
@@ -142,10 +143,10 @@ local function parts_of(progress, step, eta)
 end
 
 local function show_plain(progress, step, eta)
-   stderr:write(("step=%d of=%d loss=%.4f loss_mean=%.4f lr=%.3e samples_per_second=%.1f "
+   stderr:write(("step=%d of=%d loss=%.4f loss_mean=%.4f lr=%.3e samples_per_second=%s "
       .. "tokens_per_second=%.0f eta=%s idle_percent=%s memory_mb=%s%s\n"):format(step.step,
-      progress.total, step.loss, step.loss_mean, step.rate, step.samples_per_second,
-      step.tokens / step.seconds, eta, by_device(step.idle, 1, "%.0f", ","),
+      progress.total, step.loss, step.loss_mean, step.rate,
+      units.format_rate(step.samples_per_second), step.tokens / step.seconds, eta, by_device(step.idle, 1, "%.0f", ","),
       by_device(step.memory, 1e6, "%.1f", ","),
       progress.late and " late=" .. table.concat(progress.late, ",") or ""))
 end

@@ -90,6 +90,14 @@ function M.format_seconds(seconds)
    return ("%d:%02d"):format(minutes, whole % 60)
 end
 
-guard("ft.units", M, { format_bytes = "bytes: number", format_seconds = "seconds: number" })
+--- Of what is counted in a second: 23.42 as "23.4", 0.03531 as "0.0353".
+function M.format_rate(per_second)
+   return (per_second < 1 and "%.3g" or "%.1f"):format(per_second)
+end
+
+guard("ft.units", M, {
+   format_bytes = "bytes: number", format_seconds = "seconds: number",
+   format_rate = "per_second: number",
+})
 
 return M

@@ -71,7 +71,8 @@ function M.lines(record, step, evaluation, running, leg)
          steps and "/" .. steps or "", step.loss, step.loss_mean, step.lr,
          running and rest and "ETA " .. units.format_seconds(rest)
             or running and "" or records.state_words(record)),
-      ("%.1f samples/s  %.0f tokens/s"):format(step.samples_per_second, step.tokens_per_second),
+      ("%s samples/s  %.0f tokens/s"):format(units.format_rate(step.samples_per_second),
+         step.tokens_per_second),
    }
    if evaluation then
       lines[3] = ("held-out after step %d: %s %.4g %s"):format(evaluation.step, evaluation.metric,

@@ -56,7 +56,7 @@ local function alternative(plan, what, d, here)
    local why = excess(moved)
    if why then return ("  on %s: does not fit, %s"):format(name, why) end
    local there = rate(moved)
-   return ("  on %s: %.1f samples/s (%+.1f %%), %s"):format(name, there,
+   return ("  on %s: %s samples/s (%+.1f %%), %s"):format(name, units.format_rate(there),
       100 * (there / here - 1), counted(moved.n_stages, "stage"))
 end
 
@@ -67,7 +67,8 @@ function M.why(plan, what)
    local here, place, home_device = rate(plan), whereabouts(plan, set)
    local lines = {
       ("%s (%s) is in %s"):format(tostring(what), counted(n, "node"), place),
-      ("  here: %.1f samples/s, %s"):format(here, counted(plan.n_stages, "stage")),
+      ("  here: %s samples/s, %s"):format(units.format_rate(here),
+         counted(plan.n_stages, "stage")),
    }
    for d in ipairs(plan.devices) do
       if d ~= home_device then lines[#lines + 1] = alternative(plan, what, d, here) end
@@ -167,8 +168,8 @@ function M.diff(a, b)
    differing_memory(a, b, lines)
    local x, y = rate(a), rate(b)
    if x ~= y then
-      lines[#lines + 1] = ("predicted: %.1f -> %.1f samples/s (%+.1f %%)"):format(x, y,
-         100 * (y / x - 1))
+      lines[#lines + 1] = ("predicted: %s -> %s samples/s (%+.1f %%)"):format(
+         units.format_rate(x), units.format_rate(y), 100 * (y / x - 1))
    end
    return setmetatable(lines, { __tostring = function(list)
       return #list == 0 and "the plans are alike" or table.concat(list, "\n")

@@ -33,6 +33,7 @@ local rows = require("ftpipe.schedule.rows")
 local settled = require("ftpipe.plan.settled")
 local swaps = require("ftpipe.plan.swaps")
 local texts = require("ftpipe.schedule.text")
+local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -203,8 +204,8 @@ end
 local Prediction = {}
 
 function Prediction:__tostring()
-   local lines = { ("%.1f samples/s in a leg of %s, idle %s"):format(self.samples_per_second,
-      counted(self.batches, "batch", "batches"), playing.percents(self.bubble)), self.limits,
+   local lines = { ("%s samples/s in a leg of %s, idle %s"):format(
+      units.format_rate(self.samples_per_second), counted(self.batches, "batch", "batches"), playing.percents(self.bubble)), self.limits,
       unpack(self.swaps) }
    return table.concat(lines, "\n")
 end

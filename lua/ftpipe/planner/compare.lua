@@ -179,7 +179,7 @@ local PLANS = {
    { "stages", function(s) return tostring(#s.stages) end },
    { "micro-batches", function(s) return tostring(s.options.micro_batches) end },
    { "a batch", function(s) return units.format_seconds(s.seconds) end },
-   { "samples/s", function(s) return ("%.2f"):format(s.samples_per_second) end },
+   { "samples/s", function(s) return units.format_rate(s.samples_per_second) end },
    { "memory", function(s)
       local most = 0
       for _, row in ipairs(s.memory) do most = math.max(most, row.total) end

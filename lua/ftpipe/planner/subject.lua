@@ -181,8 +181,8 @@ end
 function Subject:prediction()
    local o = self.options
    local each = self.plan and "" or (" of %g a micro-batch"):format(o.batch / o.micro_batches)
-   return ("predicted: %s a batch, %.2f samples/s%s, %s moved a batch"):format(
-      units.format_seconds(self.seconds), self.samples_per_second, each,
+   return ("predicted: %s a batch, %s samples/s%s, %s moved a batch"):format(
+      units.format_seconds(self.seconds), units.format_rate(self.samples_per_second), each,
       units.format_bytes(self.moved_bytes))
 end
 

@@ -223,7 +223,8 @@ local function result_line(summary)
       counted(summary.eval_examples or 0, xml.escape(summary.example or "example")),
       summary.best_step or summary.steps or 0, summary.steps or 0,
       units.format_seconds(summary.seconds or 0),
-      summary.samples_per_second and (" (%.1f samples/s)"):format(summary.samples_per_second) or "",
+      summary.samples_per_second
+         and (" (%s samples/s)"):format(units.format_rate(summary.samples_per_second)) or "",
       said("devices"), said("schedule"), said("partition"))
 end
 

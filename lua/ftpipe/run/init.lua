@@ -283,8 +283,8 @@ function Summary:__tostring()
       ("%s in %s"):format(counted(self.steps, "step"), units.format_seconds(self.seconds)),
    }
    if self.samples_per_second then
-      parts[2] = ("%s, %.1f samples/s, loss %.4f to %.4f"):format(parts[2],
-         self.samples_per_second, self.loss_first, self.loss_last)
+      parts[2] = ("%s, %s samples/s, loss %.4f to %.4f"):format(parts[2],
+         units.format_rate(self.samples_per_second), self.loss_first, self.loss_last)
    end
    parts[3] = ("%s, schedule %s, partition %s"):format(self.devices, self.schedule, self.partition)
    return table.concat(parts, "; ")
