@@ -1,4 +1,4 @@
-/* base/text.c - a growing string. */
+/* base/text.c - a growing string, and sizes as people read them. */
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -42,4 +42,14 @@ void ft_text_fini(ft_text *text)
 {
     ft_free(text->data);
     memset(text, 0, sizeof *text);
+}
+
+ft_size_text ft_text_of_bytes(int64_t bytes)
+{
+    ft_size_text size;
+    if (bytes < 1000000)
+        snprintf(size.text, sizeof size.text, "%lld bytes", (long long)bytes);
+    else
+        snprintf(size.text, sizeof size.text, "%.1f MB", (double)bytes / 1e6);
+    return size;
 }

@@ -1,4 +1,4 @@
-/* base/text.h - a growing string, for dumps and writers.
+/* base/text.h - a growing string, for dumps and writers, and sizes as people read them.
  *
  * Running out of memory sets `failed` and makes further appends do nothing, so that a writer
  * checks once, at its end. */
@@ -20,5 +20,13 @@ void ft_text_add(ft_text *text, const char *format, ...) __attribute__((format(p
 
 /* Frees the bytes and zeroes the struct. */
 void ft_text_fini(ft_text *text);
+
+typedef struct ft_size_text {
+    char text[32];
+} ft_size_text;
+
+/* "24046.2 MB"; less than a million as "512 bytes". Of a call in an argument list, `.text` lives as
+ * long as the call that it is given to. */
+ft_size_text ft_text_of_bytes(int64_t bytes);
 
 #endif

@@ -7,6 +7,7 @@
  * filled as far as memory goes, which succeeds whenever every layer fits by itself. */
 #include <math.h>
 
+#include "base/text.h"
 #include "contiguous/contiguous.h"
 #include "contiguous/elements.h"
 
@@ -114,14 +115,13 @@ static ft_status no_packs(const packer *x, int culprit, ft_error *err)
     const ft_ground *g = x->g;
     char name[96];
     if (culprit < 0)
-        return ft_fail(err, FT_INFEASIBLE,
-                       "partition: no %d packs of equal time fit in %lld bytes each",
-                       g->options->blocks, (long long)x->most);
+        return ft_fail(err, FT_INFEASIBLE, "partition: no %d packs of equal time fit in %s each",
+                       g->options->blocks, ft_text_of_bytes(x->most).text);
     ft_ground_name(g, g->unit_nodes[g->unit_first[x->e.list[x->e.first[culprit]]]], name);
     return ft_fail(err, FT_INFEASIBLE,
                    "partition: %s with the values it needs is larger than the smallest device, "
-                   "which has %lld bytes",
-                   name, (long long)x->most);
+                   "which has %s",
+                   name, ft_text_of_bytes(x->most).text);
 }
 
 /* Packs go to devices in turn. */

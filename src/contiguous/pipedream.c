@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "contiguous/contiguous.h"
 #include "contiguous/states.h"
 
@@ -273,8 +274,8 @@ static ft_status found_nothing(const dream *d, ft_error *err)
                        "there are fewer places to cut at: expected fewer devices, or another "
                        "partition",
                        n_devices);
-    return ft_fail(err, FT_INFEASIBLE,
-                   "partition: pipedream finds no stages that keep %.0f bytes a device", d->memory);
+    return ft_fail(err, FT_INFEASIBLE, "partition: pipedream finds no stages that keep %s a device",
+                   ft_text_of_bytes((int64_t)d->memory).text);
 }
 
 ft_status ft_solve_pipedream(ft_ground *g, ft_partition_result *result, ft_error *err)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "problem/ground.h"
 
 ft_status ft_ground_no_memory(const ft_ground *g, ft_error *err)
@@ -74,8 +75,8 @@ ft_status ft_ground_room(const ft_ground *g, ft_error *err)
     }
     if (limited && needed > there)
         return ft_fail(err, FT_INFEASIBLE,
-                       "partition: %d nodes need %lld bytes, all devices together have %lld", g->n,
-                       (long long)needed, (long long)there);
+                       "partition: %d nodes need %s, all devices together have %s", g->n,
+                       ft_text_of_bytes(needed).text, ft_text_of_bytes(there).text);
     return FT_OK;
 }
 
@@ -392,10 +393,9 @@ static ft_status limit_devices(ft_ground *g, ft_error *err)
         if (!wanted)
             return ft_fail(err, FT_INVALID, "partition: %s is forbidden every device", name);
         return ft_fail(
-            err, FT_INFEASIBLE,
-            "partition: %s%s needs %lld bytes, the largest device it may be on has %lld", name,
-            g->unit_first[u + 1] - g->unit_first[u] > 1 ? " with what is tied to it" : "",
-            (long long)ft_load_bytes(&g->weight[u], 1), (long long)most);
+            err, FT_INFEASIBLE, "partition: %s%s needs %s, the largest device it may be on has %s",
+            name, g->unit_first[u + 1] - g->unit_first[u] > 1 ? " with what is tied to it" : "",
+            ft_text_of_bytes(ft_load_bytes(&g->weight[u], 1)).text, ft_text_of_bytes(most).text);
     }
     return FT_OK;
 }

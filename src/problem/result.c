@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "problem/ground.h"
 
 void ft_partition_result_free(ft_partition_result *result)
@@ -102,9 +103,9 @@ static ft_status price_devices(const ft_ground *g, const ft_load *sums, ft_parti
         r->moved_bytes += own.in + own.out_grad;
         if (p->devices[d].memory_bytes && out->memory_bytes > p->devices[d].memory_bytes &&
             status == FT_OK)
-            status =
-                ft_fail(err, FT_INFEASIBLE, "partition: device %d needs %lld bytes, it has %lld", d,
-                        (long long)out->memory_bytes, (long long)p->devices[d].memory_bytes);
+            status = ft_fail(err, FT_INFEASIBLE, "partition: device %d needs %s, it has %s", d,
+                             ft_text_of_bytes(out->memory_bytes).text,
+                             ft_text_of_bytes(p->devices[d].memory_bytes).text);
     }
     return status;
 }
