@@ -56,4 +56,8 @@ return {
       "rows of a divided table do not say what they are of" },
    { "lua/ftpipe/base/words.lua", "used + GAP + width[c] > room", "used + width[c] > room",
       "spec/words", "a divided table is wider than its terminal" },
+   { "lua/ftpipe/recipe/args.lua", "   check_trains(flags, given, values)\n", "", "spec/args",
+      "--eval-only passes over flags of training" },
+   { "lua/ftpipe/base/units.lua", 'per_second < 1 and "%.3g"', 'per_second < 0 and "%.3g"',
+      "spec/units", "a slow rate is 0.0" },
 }

@@ -146,8 +146,8 @@ local function show_plain(progress, step, eta)
    stderr:write(("step=%d of=%d loss=%.4f loss_mean=%.4f lr=%.3e samples_per_second=%s "
       .. "tokens_per_second=%.0f eta=%s idle_percent=%s memory_mb=%s%s\n"):format(step.step,
       progress.total, step.loss, step.loss_mean, step.rate,
-      units.format_rate(step.samples_per_second), step.tokens / step.seconds, eta, by_device(step.idle, 1, "%.0f", ","),
-      by_device(step.memory, 1e6, "%.1f", ","),
+      units.format_rate(step.samples_per_second), step.tokens / step.seconds, eta,
+      by_device(step.idle, 1, "%.0f", ","), by_device(step.memory, 1e6, "%.1f", ","),
       progress.late and " late=" .. table.concat(progress.late, ",") or ""))
 end
 

@@ -204,9 +204,10 @@ end
 local Prediction = {}
 
 function Prediction:__tostring()
-   local lines = { ("%s samples/s in a leg of %s, idle %s"):format(
-      units.format_rate(self.samples_per_second), counted(self.batches, "batch", "batches"), playing.percents(self.bubble)), self.limits,
-      unpack(self.swaps) }
+   local said = ("%s samples/s in a leg of %s, idle %s"):format(
+      units.format_rate(self.samples_per_second), counted(self.batches, "batch", "batches"),
+      playing.percents(self.bubble))
+   local lines = { said, self.limits, unpack(self.swaps) }
    return table.concat(lines, "\n")
 end
 
