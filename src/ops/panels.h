@@ -1,10 +1,10 @@
 /* ops/panels.h - large products by kernels of our own.
  *
- * They are used in f32 where they were measured to be faster than oneDNN's: on all Intel CPUs with
- * AVX2 or AVX-512 (bench/results/2026-11-29-products-intel.txt), and on every CPU with AVX2 but
- * without AVX-512, where oneDNN 2.6 has no kernels that read packed weights
- * (bench/results/2026-11-27-products-avx2.txt). On Zen 4 oneDNN reaches 0.96 of what the core can
- * do. */
+ * They are used in f32 where they were measured to be faster than oneDNN's: on Intel's CPUs, whose
+ * gradients of weights oneDNN is slow at (bench/results/2026-11-23-products.txt), and products with
+ * packed weights on Emerald Rapids (2026-11-29-products-intel.txt there); and on every CPU with
+ * AVX2 but without AVX-512, where oneDNN 2.6 has no kernels that read packed weights
+ * (2026-11-27-products-avx2.txt). On Zen 4 oneDNN reaches 0.96 of what the core can do. */
 #ifndef FT_OPS_PANELS_H
 #define FT_OPS_PANELS_H
 
