@@ -100,6 +100,7 @@ describe("args", function()
          assert.equal(2, fault.exit)
       end
       assert.equal(1, args.parse(recipe, { "--eval-only", "--batch", "4" }).lr)
+      assert.equal(3, args.parse(recipe, { "--eval-only", "--resume", "--lr", "3" }).lr)
    end)
 
    it("shows in help what is declared and nothing else", function()

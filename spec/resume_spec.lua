@@ -484,8 +484,6 @@ describe("a run that cannot be resumed", function()
             { "--resume" })
          refused(dir, 2, "%-%-eval%-only does not train, give one of them %(%-%-model .*/run/hf is",
             with(resume, "--eval-only"))
-         refused(dir, 2, "holds a run %(.*/step%-20%): give another directory",
-            with(out, "--eval-only"))
       end)
    end)
 

@@ -321,9 +321,10 @@ local function check_decided(flags, given)
    end
 end
 
---- Refuses flags of training where there is none.
+--- Refuses flags of training where there is none; beside --resume the run directory says more.
 local function check_trains(flags, given, values)
-   for _, flag in ipairs(values.eval_only and flags or {}) do
+   local trains = values.resume or not values.eval_only
+   for _, flag in ipairs(trains and {} or flags) do
       if flag.rule.trains and given[flag.name] then
          core.fail("invalid argument", ("%s is for training, and --eval-only does not train, leave "
             .. "one out"):format(flag.flag), 2)
