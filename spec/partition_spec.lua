@@ -409,7 +409,7 @@ describe("bad problems name the culprit:", function()
       local problem = set(chain({ 1, 1 }, 1, 2), { fixed_bytes = { 5, 50 } })
       problem.devices = { { memory_bytes = 10 }, { memory_bytes = 20 } }
       local problem_found = files.failure(ft.partition, problem)
-      assert.matches("node 2 needs 50 bytes, the largest device it may be on has 20 bytes",
+      assert.matches("node 2 needs 50 B, the largest device it may be on has 20 B",
          tostring(problem_found))
       assert.equal(3, problem_found.exit)
    end)
@@ -427,7 +427,7 @@ describe("bad problems name the culprit:", function()
       fails({ 1, 1, 2 }, { 2, 2, 1 }, "node 3 is in stage 0 and uses node 2, which is in stage 1$")
       problem.fixed_bytes = { 5, 5, 5 }
       problem.devices = { {}, { memory_bytes = 4 } }
-      fails({ 1, 1, 2 }, nil, "device 1 needs 5 bytes, it has 4 bytes$")
+      fails({ 1, 1, 2 }, nil, "device 1 needs 5 B, it has 4 B$")
    end)
 
    it("more blocks than nodes, unknown methods and keys", function()

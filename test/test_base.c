@@ -52,9 +52,9 @@ static void test_text(void)
     ft_text_add(&text, "more");
     CHECK(!strcmp(text.data, "short"));
     ft_text_fini(&text);
-    CHECK(!strcmp(ft_text_of_bytes(512).text, "512 bytes"));
-    CHECK(!strcmp(ft_text_of_bytes(24046200000).text, "24046.2 MB"));
-    CHECK(!strcmp(ft_text_of_bytes(INT64_MAX).text, "9223372036854.8 MB"));
+    CHECK(!strcmp(ft_text_of_bytes(512).text, "512 B"));
+    CHECK(!strcmp(ft_text_of_bytes(24046200000).text, "24.0 GB"));
+    CHECK(!strcmp(ft_text_of_bytes(INT64_MAX).text, "9223372036.9 GB"));
 }
 
 /* -- memory --------------------------------------------------------------------------------- */

@@ -46,10 +46,17 @@ void ft_text_fini(ft_text *text)
 
 ft_size_text ft_text_of_bytes(int64_t bytes)
 {
+    static const struct {
+        double least;
+        const char *name;
+    } units[] = {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+    const double n = (double)bytes;
     ft_size_text size;
-    if (bytes < 1000000)
-        snprintf(size.text, sizeof size.text, "%lld bytes", (long long)bytes);
-    else
-        snprintf(size.text, sizeof size.text, "%.1f MB", (double)bytes / 1e6);
+    snprintf(size.text, sizeof size.text, "%lld B", (long long)bytes);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (n < units[i].least) continue;
+        snprintf(size.text, sizeof size.text, "%.1f %s", n / units[i].least, units[i].name);
+        break;
+    }
     return size;
 }

@@ -25,7 +25,7 @@ typedef struct ft_size_text {
     char text[32];
 } ft_size_text;
 
-/* "24046.2 MB"; less than a million as "512 bytes". Of a call in an argument list, `.text` lives as
+/* "24.0 GB", "512 B". Of a call in an argument list, `.text` lives as
  * long as the call that it is given to. */
 ft_size_text ft_text_of_bytes(int64_t bytes);
 

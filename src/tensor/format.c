@@ -80,25 +80,12 @@ static void print_axis(printer *p, int axis, int64_t first)
     if (p->width) ft_text_add(p->text, "]");
 }
 
-static void print_bytes(double bytes, ft_text *text)
-{
-    static const struct {
-        double least;
-        const char *name;
-    } units[] = {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (bytes < units[i].least) continue;
-        ft_text_add(text, ", %.1f %s", bytes / units[i].least, units[i].name);
-        return;
-    }
-    ft_text_add(text, ", %.0f B", bytes);
-}
-
 static void print_stats(const ft_view *view, ft_text *text)
 {
     ft_stats s = ft_view_stats(view);
     int64_t n_odd = s.n_nan + s.n_infinite;
-    if (s.count > FEW) print_bytes((double)s.count * (double)ft_dtype_bytes(view->dtype), text);
+    if (s.count > FEW)
+        ft_text_add(text, ", %s", ft_text_of_bytes(s.count * ft_dtype_bytes(view->dtype)).text);
     if (s.count <= FEW && n_odd == 0) return;
     ft_text_add(text, ":");
     if (view->dtype == FT_BOOL) {

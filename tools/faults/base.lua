@@ -30,6 +30,6 @@ return {
    { "src/base/error.c", "if ((unsigned char)*text < ' ' || *text == 0x7F) *text = '?';",
       "if ((unsigned char)*text < ' ') *text = '?';", "c/base",
       "DEL stands in messages" },
-   { "src/base/text.c", "(double)bytes / 1e6", "(double)bytes / 1048576", "c/base",
-      "sizes in messages are of 2^20 bytes" },
+   { "src/base/text.c", "{{1e9, \"GB\"}", "{{1e12, \"GB\"}", "c/base",
+      "sizes in messages are of other units" },
 }
