@@ -9,7 +9,7 @@ local traffic = require("spec.support.traffic")
 local with = require("ftpipe.base.copy")
 
 --- How far losses of more rows at once may be off; nil: all bits are the same.
-local NEAR = not pipeline.products_are_alike() and 1e-5 or nil
+local NEAR = not pipeline.rows_are_alike() and 1e-5 or nil
 
 local function assert_judged(judge, run) judged(judge, run, NEAR) end
 

@@ -1,6 +1,6 @@
-/* test/test_ops_panels.c - our own products, with every instruction set that this CPU has: each
- * element is, to the bit, the sums that panels.h promises, whatever the tile, the block and the
- * team. */
+/* test/test_ops_panels.c - our own products, with every instruction set that this CPU has, and its
+ * matrix unit: each element is, to the bit, the sums that panels.h promises, whatever the tile, the
+ * block and the team. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,33 @@ static float chain(float sum, float a, float b, bool fused)
     return fused ? fmaf(a, b, sum) : sum + product;
 }
 
+/* x as three numbers of bf16. */
+static void split(float x, float parts[3])
+{
+    for (int i = 0; i < 3; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x, 4);
+        bits = (i < 2 ? bits + 0x8000u : bits) & 0xffff0000u;
+        memcpy(&parts[i], &bits, 4);
+        x -= parts[i];
+    }
+}
+
+/* What the matrix unit makes of 32 products of parts: sums of those with even and of those with odd
+ * numbers (Intel's Software Developer's Manual, TDPBF16PS). */
+static float unit(float sum, float (*a)[3], float (*b)[3], int left, int right)
+{
+    float odd = 0.0f, even = 0.0f;
+    for (int p = 0; p < 32; p += 2) {
+        even = fmaf(a[p][left], b[p][right], even);
+        odd = fmaf(a[p + 1][left], b[p + 1][right], odd);
+    }
+    return sum + (even + odd);
+}
+
+/* Who adds: vectors whose products are rounded or not, or the matrix unit. */
+typedef enum arithmetic { ROUNDED, FUSED, UNIT } arithmetic;
+
 /* How the two sides of a product are given, and what follows it. */
 typedef struct variant {
     bool a_transposed, b_transposed, packed, add, bias, relu;
@@ -39,20 +66,42 @@ static float right_of(const ft_large_product *o, int64_t p, int64_t j)
     return o->b[o->b_transposed ? j * o->k + p : p * o->n + j];
 }
 
+/* The sum over k from `start` to `end`. */
+static float chunk_sum(const ft_large_product *o, int64_t i, int64_t j, int64_t start, int64_t end,
+                       arithmetic how)
+{
+    static const int order[6][2] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {0, 0}, {2, 0}};
+    float sum = 0.0f;
+    if (how != UNIT) {
+        for (int64_t p = start; p < end; p++)
+            sum = chain(sum, left_of(o, i, p), right_of(o, p, j), how == FUSED);
+        return sum;
+    }
+    for (int64_t p = start; p < end; p += 32) {
+        float a[32][3] = {{0}}, b[32][3] = {{0}};
+        for (int q = 0; q < 32 && p + q < end; q++) {
+            split(left_of(o, i, p + q), a[q]);
+            split(right_of(o, p + q, j), b[q]);
+        }
+        for (int t = 0; t < 6; t++) sum = unit(sum, a, b, order[t][0], order[t][1]);
+    }
+    return sum;
+}
+
 /* Element (i,j) by the promise; `exact` and `size`: the same in f64, and the sum of magnitudes. */
-static float promised(const ft_large_product *o, int64_t i, int64_t j, float c, bool fused,
+static float promised(const ft_large_product *o, int64_t i, int64_t j, float c, arithmetic how,
                       double *exact, double *size)
 {
     int64_t chunk = ft_panels_chunk(o->k);
     *exact = o->add ? (double)c : 0.0;
     *size = fabs(*exact);
     for (int64_t start = 0; start < o->k; start += chunk) {
-        float sum = 0.0f;
-        for (int64_t p = start; p < start + chunk && p < o->k; p++) {
-            float a = left_of(o, i, p), b = right_of(o, p, j);
-            sum = chain(sum, a, b, fused);
-            *exact += (double)a * (double)b;
-            *size += fabs((double)a * (double)b);
+        int64_t end = start + chunk < o->k ? start + chunk : o->k;
+        float sum = chunk_sum(o, i, j, start, end, how);
+        for (int64_t p = start; p < end; p++) {
+            double product = (double)left_of(o, i, p) * (double)right_of(o, p, j);
+            *exact += product;
+            *size += fabs(product);
         }
         c = o->add || start ? c + sum : sum;
     }
@@ -62,13 +111,13 @@ static float promised(const ft_large_product *o, int64_t i, int64_t j, float c, 
 }
 
 /* How many elements of c are not those of the promise. `before` is c as it was. */
-static int64_t wrong(const ft_large_product *o, const float *before, bool fused)
+static int64_t wrong(const ft_large_product *o, const float *before, arithmetic how)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < o->m; i++)
         for (int64_t j = 0; j < o->n; j++) {
             double exact, size;
-            float c = promised(o, i, j, before[i * o->n + j], fused, &exact, &size);
+            float c = promised(o, i, j, before[i * o->n + j], how, &exact, &size);
             float got = o->c[i * o->n + j];
             count += got != c || fabs((double)got - exact) > 1e-6 * (size + 1.0);
         }
@@ -76,9 +125,10 @@ static int64_t wrong(const ft_large_product *o, const float *before, bool fused)
 }
 
 static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, int team_size,
-                bool fused)
+                arithmetic vectors)
 {
     int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+    bool by_unit = kernels->plain && m >= kernels->least_rows && k >= kernels->least_k;
     int64_t work_bytes = ft_panels_work_bytes(m, n, k, kernels, team_size);
     int64_t packed_bytes = ft_panels_packed_bytes(n, k, kernels);
     source a = source_new(m * k, 1), b = source_new(n * k, 2), bias = source_new(n, 4);
@@ -99,7 +149,7 @@ static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, 
     }
     ft_panels_multiply(&o, kernels, team);
     o.b = b.x;
-    int64_t n_wrong = wrong(&o, before, fused);
+    int64_t n_wrong = wrong(&o, before, by_unit ? UNIT : vectors);
     if (!CHECK(n_wrong == 0))
         fprintf(stderr, "%lld x %lld x %lld, team of %d, a%s, b%s%s\n", (long long)m, (long long)n,
                 (long long)k, team_size, v.a_transposed ? " transposed" : "",
@@ -116,41 +166,156 @@ static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, 
 
 /* Around the borders of tiles, of rows packed together, of chunks and of blocks. */
 static const int64_t cases[][3] = {
-    {1, 1, 1},     {5, 3, 7},      {6, 16, 8},      {7, 17, 9},     {13, 31, 64},
-    {14, 32, 65},  {15, 33, 255},  {28, 64, 256},   {29, 70, 257},  {300, 9, 513},
-    {9, 300, 40},  {281, 33, 30},  {12, 2049, 600}, {561, 40, 520}, {2, 700, 1},
-    {100, 700, 9}, {3, 1100, 600}, {4, 37, 523},    {1, 3100, 300},
+    {1, 1, 1},       {5, 3, 7},      {6, 16, 8},    {7, 17, 9},    {13, 31, 64},   {14, 32, 65},
+    {15, 33, 255},   {28, 64, 256},  {29, 70, 257}, {300, 9, 513}, {9, 300, 40},   {281, 33, 30},
+    {12, 2049, 600}, {561, 40, 520}, {2, 700, 1},   {100, 700, 9}, {3, 1100, 600}, {4, 37, 523},
+    {1, 3100, 300},  {97, 300, 100}, {64, 31, 48},  {79, 70, 257},
 };
+
+static void each_edge(const ft_simd_panels *kernels, arithmetic vectors)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int team = 1; team <= 3; team++)
+            for (int way = 0; way < 6; way++) {
+                unsigned other = (unsigned)i + (unsigned)team + (unsigned)way;
+                const variant v = {.a_transposed = way % 2,
+                                   .b_transposed = way / 2 == 1,
+                                   .packed = other % 3 == 0,
+                                   .add = other % 2,
+                                   .bias = other % 4 > 1,
+                                   .relu = other % 5 > 2};
+                one(kernels, cases[i], v, team, vectors);
+            }
+}
 
 static void test_every_edge(void)
 {
     for (int isa = 0; isa <= (int)ft_cpu_isa(); isa++) {
         const ft_simd *simd = ft_simd_of(isa);
-        for (size_t i = 0; simd && i < sizeof cases / sizeof *cases; i++)
-            for (int team = 1; team <= 3; team++)
-                for (int way = 0; way < 6; way++) {
-                    unsigned other = (unsigned)i + (unsigned)team + (unsigned)way;
-                    const variant v = {.a_transposed = way % 2,
-                                       .b_transposed = way / 2 == 1,
-                                       .packed = other % 3 == 0,
-                                       .add = other % 2,
-                                       .bias = other % 4 > 1,
-                                       .relu = other % 5 > 2};
-                    one(simd->panels, cases[i], v, team, isa != FT_ISA_BASE);
-                }
+        if (simd) each_edge(simd->panels, isa == FT_ISA_BASE ? ROUNDED : FUSED);
     }
 }
 
 /* Every way to give the sides and what follows, one team; of many rows and of few. */
-static void test_every_variant(void)
+static void each_variant(const ft_simd_panels *kernels, arithmetic vectors)
 {
-    const ft_simd_panels *best = ft_simd_get()->panels;
-    bool fused = ft_cpu_isa() != FT_ISA_BASE;
     for (unsigned bits = 0; bits < 64; bits++) {
         const variant v = {bits & 1, bits & 2, bits & 4, bits & 8, bits & 16, bits & 32};
-        one(best, (int64_t[]){30, 50, 300}, v, 1, fused);
-        one(best, (int64_t[]){4, 50, 300}, v, 1, fused);
+        one(kernels, (int64_t[]){70, 50, 300}, v, 1, vectors);
+        one(kernels, (int64_t[]){4, 50, 300}, v, 1, vectors);
     }
+}
+
+static void test_every_variant(void)
+{
+    each_variant(ft_simd_get()->panels, ft_cpu_isa() == FT_ISA_BASE ? ROUNDED : FUSED);
+}
+
+/* -- the matrix unit --------------------------------------------------------------------------- */
+
+static void test_unit_every_way(void)
+{
+    if (!ft_cpu_tiles()) {
+        printf("skipped: this CPU has no matrix unit\n");
+        return;
+    }
+    each_edge(ft_simd_get()->tiles, FUSED);
+    each_variant(ft_simd_get()->tiles, FUSED);
+}
+
+/* c (m,n) = a * b, the sides stored as they are read. */
+static void multiply(const ft_simd_panels *kernels, const int64_t mnk[3], const float *a,
+                     const float *b, float *c)
+{
+    const ft_large_product o = {
+        .m = mnk[0],
+        .n = mnk[1],
+        .k = mnk[2],
+        .a = a,
+        .b = b,
+        .c = c,
+        .work = guarded_new(ft_panels_work_bytes(mnk[0], mnk[1], mnk[2], kernels, 1))};
+    ft_panels_multiply(&o, kernels, NULL);
+    guarded_free(o.work);
+}
+
+/* The mean square of what products miss, of the sum of magnitudes, with numbers of many sizes. */
+static double mean_square_error(const ft_simd_panels *kernels, int64_t k)
+{
+    enum { M = 64, N = 48 };
+    float *a = numbers(M * k, 5), *b = numbers(k * N, 6), *c = numbers((int64_t)M * N, 7);
+    for (int64_t i = 0; i < M * k; i++) a[i] = ldexpf(a[i], (int)(i % 41) - 20);
+    for (int64_t i = 0; i < k * N; i++) b[i] = ldexpf(b[i], (int)(i % 37) - 18);
+    multiply(kernels, (int64_t[]){M, N, k}, a, b, c);
+    double total = 0.0;
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) {
+            double exact = 0.0, size = 0.0;
+            for (int64_t p = 0; p < k; p++) {
+                double product = (double)a[i * k + p] * (double)b[p * N + j];
+                exact += product;
+                size += fabs(product);
+            }
+            double miss = ((double)c[i * N + j] - exact) / size;
+            total += miss * miss;
+        }
+    guarded_free(a);
+    guarded_free(b);
+    guarded_free(c);
+    return total / (M * N);
+}
+
+static void test_unit_is_as_exact_as_vectors(void)
+{
+    if (!ft_cpu_tiles()) return;
+    for (int64_t k = 64; k <= 4096; k *= 4) {
+        double unit = mean_square_error(ft_simd_get()->tiles, k);
+        double vectors = mean_square_error(ft_simd_get()->panels, k);
+        if (!CHECK(unit <= vectors))
+            fprintf(stderr, "k %lld: %g, with vectors %g\n", (long long)k, sqrt(unit),
+                    sqrt(vectors));
+    }
+}
+
+/* What is no number stays none, and nothing else becomes so. */
+static void test_unit_keeps_what_is_no_number(void)
+{
+    enum { M = 64, N = 32, K = 64 };
+    if (!ft_cpu_tiles()) return;
+    const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e-45f};
+    for (int i = 0; i < 5; i++) {
+        float *a = numbers(M * K, 8), *b = numbers(K * N, 9), *c = numbers((int64_t)M * N, 10);
+        a[3 * K + 5] = odd[i];
+        memset(b + 5 * N, 0, N * 4);
+        b[5 * N + 7] = 0.5f;
+        multiply(ft_simd_get()->tiles, (int64_t[]){M, N, K}, a, b, c);
+        for (int64_t at = 0; at < (int64_t)M * N; at++)
+            if (at / N != 3)
+                CHECK(isfinite(c[at]));
+            else if (at % N == 7)
+                CHECK(!isfinite(c[at]) == !isfinite(odd[i]));
+        guarded_free(a);
+        guarded_free(b);
+        guarded_free(c);
+    }
+}
+
+/* What the smallest parts of tiny numbers lose is not found in the numbers beside them. */
+static void test_unit_keeps_numbers_apart(void)
+{
+    enum { M = 64, N = 32, K = 64 };
+    if (!ft_cpu_tiles()) return;
+    float *a = numbers(M * K, 11), *b = numbers(K * N, 12);
+    float *c = numbers((int64_t)M * N, 13), *without = numbers((int64_t)M * N, 13);
+    for (int64_t i = 0; i < K * N; i++)
+        if (i / N % 2) b[i] = ldexpf(b[i], -120);
+    multiply(ft_simd_get()->tiles, (int64_t[]){M, N, K}, a, b, c);
+    for (int64_t i = 0; i < K * N; i++)
+        if (i / N % 2) b[i] = 0.0f;
+    multiply(ft_simd_get()->tiles, (int64_t[]){M, N, K}, a, b, without);
+    CHECK(!memcmp(c, without, sizeof(float[M * N])));
+    float *all[] = {a, b, c, without};
+    for (int i = 0; i < 4; i++) guarded_free(all[i]);
 }
 
 static void test_nothing_needs_nothing(void)
@@ -168,6 +333,10 @@ int main(void)
 {
     RUN(test_every_edge);
     RUN(test_every_variant);
+    RUN(test_unit_every_way);
+    RUN(test_unit_is_as_exact_as_vectors);
+    RUN(test_unit_keeps_what_is_no_number);
+    RUN(test_unit_keeps_numbers_apart);
     RUN(test_nothing_needs_nothing);
     return check_report();
 }

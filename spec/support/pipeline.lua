@@ -287,10 +287,16 @@ function M.cpu_has(feature)
    return core.sys.read_file("/proc/cpuinfo"):find((" %s "):format(feature), 1, true) ~= nil
 end
 
---- Whether a product has the same bits for any number of rows and any layout of its weight: those
--- of oneDNN on CPUs without AVX2 have not.
+--- Whether a product has the same bits for any layout of its weight: those of oneDNN on CPUs
+-- without AVX2 have not.
 function M.products_are_alike()
    return not core.engine.devices("cpu:1")[1].in_host or M.cpu_has("avx2")
+end
+
+--- Whether it has the same bits for any number of rows: on CPUs with a matrix unit, 64 rows and
+-- more have others than fewer.
+function M.rows_are_alike()
+   return M.products_are_alike() and not M.cpu_has("amx_bf16")
 end
 
 --- The most that was live on each device, of all classes, is no more than was planned for it, and

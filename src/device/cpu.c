@@ -1,11 +1,17 @@
 /* device/cpu.c - what this machine has for this process: cores, memory, instruction sets. */
 #include "device/device.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined(__linux__) && defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
 int ft_cpu_cores(void)
 {
@@ -99,6 +105,42 @@ ft_isa ft_cpu_isa(void)
 #endif
     return FT_ISA_BASE;
 }
+
+#if defined(__linux__) && defined(__x86_64__)
+
+/* The matrix unit's registers are large, so that Linux wants to be asked for them (its
+ * Documentation/arch/x86/xstate.rst). */
+static bool tiles_granted(void)
+{
+    enum { REQUEST_STATE = 0x1023, TILE_DATA = 18, BF16 = 1 << 22, TILE = 1 << 24 };
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    if (!(d & BF16) || !(d & TILE) || ft_cpu_isa() != FT_ISA_AVX512) return false;
+    return !syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA);
+}
+
+static bool tiles;
+
+static void find_tiles(void)
+{
+    tiles = tiles_granted();
+}
+
+bool ft_cpu_tiles(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_tiles);
+    return tiles;
+}
+
+#else
+
+bool ft_cpu_tiles(void)
+{
+    return false;
+}
+
+#endif
 
 const char *ft_isa_name(ft_isa isa)
 {

@@ -13,7 +13,7 @@ enum {
     MOST_K = 256,
     MOST_ROWS = 280,     /* of a block: 20 tiles of 14, 47 of 6 */
     MOST_COLUMNS = 2048, /* for which a block of rows is packed once */
-    ALIGN = 16           /* floats of a line of a cache */
+    LINE = 64            /* bytes of a line of a cache */
 };
 
 static int64_t round_up(int64_t n, int64_t unit)
@@ -30,7 +30,8 @@ const ft_simd_panels *ft_panels_kernels(void)
 {
     ft_isa isa = ft_cpu_isa();
 #if defined(__x86_64__)
-    if (isa != FT_ISA_BASE && __builtin_cpu_is("intel")) return ft_simd_get()->panels;
+    if (isa != FT_ISA_BASE && __builtin_cpu_is("intel"))
+        return ft_cpu_tiles() ? ft_simd_get()->tiles : ft_simd_get()->panels;
 #endif
     return isa == FT_ISA_AVX2 ? ft_simd_get()->panels : NULL;
 }
@@ -41,26 +42,49 @@ int64_t ft_panels_chunk(int64_t k)
     return (k + count - 1) / count;
 }
 
+/* Those that weights are packed for. */
+static const ft_simd_panels *plain(const ft_simd_panels *kernels)
+{
+    return kernels->plain ? kernels->plain : kernels;
+}
+
+/* Those that multiply. */
+static const ft_simd_panels *used(const ft_simd_panels *kernels, int64_t m, int64_t k)
+{
+    return m < kernels->least_rows || k < kernels->least_k ? plain(kernels) : kernels;
+}
+
+/* Bytes of a row or a column of a panel with that k. */
+static int64_t column_bytes(int64_t k, const ft_simd_panels *kernels)
+{
+    return round_up(k, kernels->step) * kernels->bytes;
+}
+
 /* How a product is cut: every thread has `size` columns of c, or rows, with all of k. */
 typedef struct cuts {
-    bool few; /* rows: each column is used once, so that packing it would be another pass */
+    bool few;  /* rows: each column is used once, so that packing it would be another pass */
+    bool once; /* all rows are one block, which is packed once for each chunk */
     int64_t size, chunk;
     int64_t block_rows, block_columns;
-    int64_t left_floats, floats; /* of one thread's memory: the left side's, all of it */
+    int64_t left_bytes, bytes; /* of one thread's memory: the left side's, all of it */
     bool columns;
 } cuts;
 
 static cuts cut_of(int64_t m, int64_t n, int64_t k, const ft_simd_panels *kernels, int team_size)
 {
-    cuts c = {.few = m <= kernels->rows, .chunk = ft_panels_chunk(k), .columns = n > m};
+    cuts c = {.chunk = ft_panels_chunk(k), .columns = n > m};
+    c.few = kernels->multiply_few && m <= kernels->rows;
     int64_t extent = c.columns ? n : m, unit = c.columns ? kernels->columns : kernels->rows;
     c.size = round_up((extent + team_size - 1) / team_size, unit);
     int64_t rows = smaller(MOST_ROWS, c.columns ? m : smaller(c.size, m));
-    int64_t columns = smaller(MOST_COLUMNS, c.columns ? smaller(c.size, n) : n);
+    c.once = rows == (c.columns ? m : smaller(c.size, m));
+    int64_t columns =
+        smaller(c.once ? kernels->near_columns : MOST_COLUMNS, c.columns ? smaller(c.size, n) : n);
     c.block_rows = round_up(rows, kernels->rows);
     c.block_columns = round_up(columns, kernels->columns);
-    c.left_floats = round_up(c.block_rows * (c.few ? k : c.chunk), ALIGN);
-    c.floats = c.left_floats + (c.few ? 0 : round_up(c.block_columns * c.chunk, ALIGN));
+    c.left_bytes = round_up(c.block_rows * column_bytes(c.few ? k : c.chunk, kernels), LINE);
+    int64_t right_bytes = round_up(c.block_columns * column_bytes(c.chunk, kernels), LINE);
+    c.bytes = c.left_bytes + (c.few ? 0 : right_bytes);
     return c;
 }
 
@@ -68,7 +92,7 @@ int64_t ft_panels_work_bytes(int64_t m, int64_t n, int64_t k, const ft_simd_pane
                              int team_size)
 {
     if (!m || !n || !k) return 0;
-    return cut_of(m, n, k, kernels, team_size).floats * (int64_t)sizeof(float) * team_size;
+    return cut_of(m, n, k, used(kernels, m, k), team_size).bytes * team_size;
 }
 
 /* Column `column` of the chunk that begins at `start` and has k of them, in a packed matrix. */
@@ -90,12 +114,12 @@ typedef struct block {
     int64_t row, rows, column, columns, start, k;
 } block;
 
-static void pack_rows(const job *j, const block *b, float *left, int64_t row, int64_t rows)
+static void pack_rows(const job *j, const block *b, void *left)
 {
     const ft_large_product *o = j->product;
-    ft_panel_source x = {.k = b->k, .count = rows, .turned = !o->a_transposed};
+    ft_panel_source x = {.k = b->k, .count = b->rows, .turned = !o->a_transposed};
     x.ld = o->a_transposed ? o->m : o->k;
-    x.data = o->a + (o->a_transposed ? b->start * x.ld + row : row * x.ld + b->start);
+    x.data = o->a + (o->a_transposed ? b->start * x.ld + b->row : b->row * x.ld + b->start);
     j->kernels->pack_left(left, &x);
 }
 
@@ -115,6 +139,29 @@ static const float *packed_at(const job *j, const block *b)
                     b->k, b->column);
 }
 
+/* The panels of a block's columns: in `right`, unless weights were packed into such. */
+static const void *columns_at(const job *j, const block *b, void *right)
+{
+    const ft_simd_panels *kernels = j->kernels;
+    if (!j->product->packed) {
+        const ft_panel_source columns = columns_of(j->product, b);
+        kernels->pack_right(right, &columns);
+        return right;
+    }
+    const float *packed = packed_at(j, b);
+    if (!kernels->plain) return packed;
+    char *panel = right;
+    for (int64_t at = 0; at < b->columns; at += kernels->columns) {
+        const ft_panel_source columns = {.data = packed + at * b->k,
+                                         .ld = kernels->columns,
+                                         .k = b->k,
+                                         .count = kernels->columns};
+        kernels->pack_right(panel, &columns);
+        panel += kernels->columns * column_bytes(b->k, kernels);
+    }
+    return right;
+}
+
 /* A block's product, but for its sides. */
 static ft_panel_product product_of(const ft_large_product *o, const block *b)
 {
@@ -130,13 +177,13 @@ static ft_panel_product product_of(const ft_large_product *o, const block *b)
 }
 
 /* The rows of a block, against columns that are packed. */
-static void block_rows(const job *j, const block *b, float *left, const float *right)
+static void block_rows(const job *j, const block *b, void *left, const void *right)
 {
     for (int64_t done = 0; done < b->rows; done += j->cut.block_rows) {
         block part = *b;
         part.row = b->row + done;
         part.rows = smaller(j->cut.block_rows, b->rows - done);
-        pack_rows(j, &part, left, part.row, part.rows);
+        if (!j->cut.once) pack_rows(j, &part, left);
         ft_panel_product product = product_of(j->product, &part);
         product.left = left;
         product.right = right;
@@ -145,9 +192,9 @@ static void block_rows(const job *j, const block *b, float *left, const float *r
 }
 
 /* Few rows, against columns as they lie. */
-static void few_rows(const job *j, const block *b, float *left)
+static void few_rows(const job *j, const block *b, void *left)
 {
-    pack_rows(j, b, left, b->row, b->rows);
+    pack_rows(j, b, left);
     ft_panel_product product = product_of(j->product, b);
     product.left = left;
     const ft_panel_source columns = columns_of(j->product, b);
@@ -162,7 +209,7 @@ static void piece(void *arg, int i)
     const cuts *cut = &j->cut;
     int64_t from = i * cut->size, size = smaller(cut->size, (cut->columns ? o->n : o->m) - from);
     int64_t column = cut->columns ? from : 0, end = column + (cut->columns ? size : o->n);
-    float *left = (float *)o->work + i * cut->floats, *right = left + cut->left_floats;
+    char *left = (char *)o->work + i * cut->bytes, *right = left + cut->left_bytes;
     block b = {.row = cut->columns ? 0 : from, .rows = cut->columns ? o->m : size};
     if (cut->few && !o->packed) {
         b.column = column;
@@ -173,13 +220,10 @@ static void piece(void *arg, int i)
     }
     for (b.start = 0; b.start < o->k; b.start += cut->chunk) {
         b.k = smaller(cut->chunk, o->k - b.start);
+        if (cut->once) pack_rows(j, &b, left);
         for (b.column = column; b.column < end; b.column += cut->block_columns) {
             b.columns = smaller(cut->block_columns, end - b.column);
-            if (!o->packed) {
-                const ft_panel_source columns = columns_of(o, &b);
-                j->kernels->pack_right(right, &columns);
-            }
-            block_rows(j, &b, left, o->packed ? packed_at(j, &b) : right);
+            block_rows(j, &b, left, columns_at(j, &b, right));
         }
     }
 }
@@ -187,8 +231,8 @@ static void piece(void *arg, int i)
 void ft_panels_multiply(const ft_large_product *o, const ft_simd_panels *kernels, ft_team *team)
 {
     if (!o->m || !o->n) return;
-    job j = {.product = o, .kernels = kernels};
-    j.cut = cut_of(o->m, o->n, o->k, kernels, ft_team_size(team));
+    job j = {.product = o, .kernels = used(kernels, o->m, o->k)};
+    j.cut = cut_of(o->m, o->n, o->k, j.kernels, ft_team_size(team));
     ft_team_run(team, ft_pieces(j.cut.columns ? o->n : o->m, j.cut.size), piece, &j);
 }
 
@@ -196,7 +240,7 @@ void ft_panels_multiply(const ft_large_product *o, const ft_simd_panels *kernels
 
 int64_t ft_panels_packed_bytes(int64_t n, int64_t k, const ft_simd_panels *kernels)
 {
-    return round_up(round_up(n, kernels->columns) * k, ALIGN) * (int64_t)sizeof(float);
+    return round_up(round_up(n, kernels->columns) * column_bytes(k, plain(kernels)), LINE);
 }
 
 /* One chunk of k. */
@@ -214,7 +258,7 @@ void ft_panels_pack(const ft_large_product *o, float *packed, const ft_simd_pane
                     ft_team *team)
 {
     if (!o->n || !o->k) return;
-    job j = {.product = o, .kernels = kernels, .packed = packed};
+    job j = {.product = o, .kernels = plain(kernels), .packed = packed};
     j.cut.chunk = ft_panels_chunk(o->k);
     ft_team_run(team, ft_pieces(o->k, j.cut.chunk), pack_chunk, &j);
 }

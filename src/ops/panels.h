@@ -2,8 +2,9 @@
  *
  * They are used in f32 where they were measured to be faster than oneDNN's: on Intel's CPUs, whose
  * gradients of weights oneDNN is slow at (bench/results/2026-11-23-products.txt), and products with
- * packed weights on Emerald Rapids (2026-11-29-products-intel.txt there); and on every CPU with
- * AVX2 but without AVX-512, where oneDNN 2.6 has no kernels that read packed weights
+ * packed weights on Emerald Rapids (2026-11-29-products-intel.txt there), more so by the matrix
+ * unit of those that have one (2026-11-29-products-unit.txt); and on every CPU with AVX2 but
+ * without AVX-512, where oneDNN 2.6 has no kernels that read packed weights
  * (2026-11-27-products-avx2.txt). On Zen 4 oneDNN reaches 0.96 of what the core can do. */
 #ifndef FT_OPS_PANELS_H
 #define FT_OPS_PANELS_H
@@ -17,7 +18,9 @@
 /* c (m,n) = a (m,k) * b (k,n), or c + that, then + bias (n), then the larger of that and 0; all are
  * dense. An element is the sum over the first ft_panels_chunk(k) of k, in their order, then over
  * the next ones, and so on, each sum begun at 0 and added to c: its bits depend on k and the
- * instruction set alone, not on how b is given. */
+ * instruction set alone, not on how b is given. With a matrix unit there are two ways to take the
+ * sum of a chunk (ops/simd/panels.c and ops/simd/tiles.c), and they depend on whether m is below
+ * 64, too. */
 typedef struct ft_large_product {
     int64_t m, n, k;
     const float *a, *b;

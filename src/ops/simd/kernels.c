@@ -9,5 +9,8 @@ const ft_simd FT_ISA_NAME(ft_simd) = {
     .attention = &FT_ISA_NAME(ft_simd_attention),
     .product = &FT_ISA_NAME(ft_simd_product),
     .panels = &FT_ISA_NAME(ft_simd_panels),
+#if defined(__AVX512F__)
+    .tiles = &FT_ISA_NAME(ft_simd_tiles),
+#endif
     .blocks = &FT_ISA_NAME(ft_simd_blocks),
 };

@@ -22,10 +22,11 @@ enum { ROWS = 6 };
 enum {
     VECTORS = 2,
     COLUMNS = VECTORS * FT_LANES,
-    STEPS = 8,      /* of k between requests for memory */
-    GROUP = 8,      /* rows that are packed together */
-    LINE = 64,      /* bytes of a line of a cache */
-    STAYS = 1 << 14 /* bytes of the right side that stay in the first cache */
+    NEAR_COLUMNS = 2048, /* rows of a source are read along so many */
+    STEPS = 8,           /* of k between requests for memory */
+    GROUP = 8,           /* rows that are packed together */
+    LINE = 64,           /* bytes of a line of a cache */
+    STAYS = 1 << 14      /* bytes of the right side that stay in the first cache */
 };
 
 /* -- packing ----------------------------------------------------------------------------------- */
@@ -107,13 +108,13 @@ INLINE void pack_any(float *packed, const ft_panel_source *x, int width, bool fa
     if (far) vf_streamed();
 }
 
-static void pack_left(float *packed, const ft_panel_source *x)
+static void pack_left(void *packed, const ft_panel_source *x)
 {
     pack_any(packed, x, ROWS, false);
 }
 
 /* Each way is compiled by itself. */
-static void pack_right(float *packed, const ft_panel_source *x)
+static void pack_right(void *packed, const ft_panel_source *x)
 {
     if (x->far)
         pack_any(packed, x, COLUMNS, true);
@@ -219,8 +220,8 @@ static void edge_tile(const ft_panel_product *p, tile t, int64_t rows, int64_t c
 /* The tile of c that begins there. */
 static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahead *soon)
 {
-    const tile t = {.a = p->left + row * p->k,
-                    .b = p->right + column * p->k,
+    const tile t = {.a = (const float *)p->left + row * p->k,
+                    .b = (const float *)p->right + column * p->k,
                     .bias = p->bias ? p->bias + column : NULL,
                     .c = p->c + row * p->ldc + column,
                     .ldc = p->ldc};
@@ -242,7 +243,7 @@ static void multiply(const ft_panel_product *p)
     for (int64_t first = 0, end; first < p->n; first = end) {
         end = p->n - first < width ? p->n : first + width;
         int64_t left = p->n - end < width ? p->n - end : width;
-        const float *next = p->right + end * p->k;
+        const float *next = (const float *)p->right + end * p->k;
         ahead soon = {(const char *)next, (const char *)(next + left * p->k), left ? lines : 0};
         for (int64_t row = 0; row < p->m; row += ROWS)
             for (int64_t column = first; column < end; column += COLUMNS)
@@ -296,7 +297,7 @@ INLINE void along_rows(const ft_panel_product *p, const ft_panel_source *right, 
         vf b[GROUP];
         for (int s = 0; s < steps; s++)
             b[s] = load(right->data + (k + s) * right->ld + x->at + j, x->columns - j);
-        add_steps(sums + j, ld, p->m, p->left + k * ROWS, b, steps);
+        add_steps(sums + j, ld, p->m, (const float *)p->left + k * ROWS, b, steps);
     }
 }
 
@@ -321,7 +322,7 @@ static void part_turned(const ft_panel_product *p, const ft_panel_source *right,
                 for (int i = 0; i < FT_LANES; i++)
                     __builtin_prefetch(corner + (COLUMNS + i) * right->ld, 0, 2);
             load_square(square, corner, right->ld, x->columns - j, steps);
-            add_steps(sums + j, ld, p->m, p->left + k * ROWS, square, steps);
+            add_steps(sums + j, ld, p->m, (const float *)p->left + k * ROWS, square, steps);
         }
 }
 
@@ -342,6 +343,9 @@ static void multiply_few(const ft_panel_product *p, const ft_panel_source *right
 const ft_simd_panels FT_ISA_NAME(ft_simd_panels) = {
     .rows = ROWS,
     .columns = COLUMNS,
+    .step = 1,
+    .bytes = sizeof(float),
+    .near_columns = NEAR_COLUMNS,
     .pack_left = pack_left,
     .pack_right = pack_right,
     .multiply = multiply,

@@ -153,7 +153,7 @@ typedef struct ft_simd_product {
  * packed for this k, and c has ldc numbers a row. */
 typedef struct ft_panel_product {
     int64_t m, n, k;
-    const float *left, *right;
+    const void *left, *right;
     const float *bias; /* n numbers; NULL: none */
     float *c;
     int64_t ldc;
@@ -169,16 +169,25 @@ typedef struct ft_panel_source {
     bool far; /* what is packed of the right side is read much later: past the caches */
 } ft_panel_source;
 
-typedef struct ft_simd_panels {
+typedef struct ft_simd_panels ft_simd_panels;
+struct ft_simd_panels {
     int rows, columns; /* of a tile of c: numbers in a panel of a side for each of k */
-    void (*pack_left)(float *packed, const ft_panel_source *source);
-    void (*pack_right)(float *packed, const ft_panel_source *source);
+    int step;          /* k of a panel is filled up with zeros to a multiple of it */
+    int bytes;         /* of a number in a panel */
+    int near_columns;  /* packed at a time where all rows are at hand */
+    void (*pack_left)(void *packed, const ft_panel_source *source);
+    void (*pack_right)(void *packed, const ft_panel_source *source);
     void (*multiply)(const ft_panel_product *product);
     /* At most `rows` rows with a right side that is not packed: as multiply for a chunk of k after
-     * the other, to the bit. All of the left side's k are packed; bias and relu follow the last. */
+     * the other, to the bit. All of the left side's k are packed; bias and relu follow the last.
+     * NULL: there is none. */
     void (*multiply_few)(const ft_panel_product *product, const ft_panel_source *right,
                          int64_t chunk);
-} ft_simd_panels;
+    /* The kernels whose panels weights are packed into, of as many columns and of f32, and which
+     * take products of fewer rows or less k than those; NULL: these do. */
+    const ft_simd_panels *plain;
+    int least_rows, least_k;
+};
 
 enum { FT_BLOCK_COLUMNS = 64 };
 
@@ -198,6 +207,7 @@ typedef struct ft_simd {
     const ft_simd_attention *attention;
     const ft_simd_product *product;
     const ft_simd_panels *panels;
+    const ft_simd_panels *tiles; /* for CPUs of this set with ft_cpu_tiles; NULL: it has none */
     const ft_simd_blocks *blocks;
 } ft_simd;
 
@@ -219,6 +229,7 @@ extern const ft_simd_random FT_ISA_NAME(ft_simd_random);
 extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
 extern const ft_simd_product FT_ISA_NAME(ft_simd_product);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_panels);
+extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles);
 extern const ft_simd_blocks FT_ISA_NAME(ft_simd_blocks);
 extern const ft_simd FT_ISA_NAME(ft_simd);
 #endif
