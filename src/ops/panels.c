@@ -42,7 +42,7 @@ int64_t ft_panels_chunk(int64_t k)
     return (k + count - 1) / count;
 }
 
-/* Those that weights are packed for. */
+/* Those that the right side is packed for. */
 static const ft_simd_panels *plain(const ft_simd_panels *kernels)
 {
     return kernels->plain ? kernels->plain : kernels;
@@ -66,7 +66,7 @@ typedef struct cuts {
     bool once; /* all rows are one block, which is packed once for each chunk */
     int64_t size, chunk;
     int64_t block_rows, block_columns;
-    int64_t left_bytes, bytes; /* of one thread's memory: the left side's, all of it */
+    int64_t left_bytes, spare_bytes, bytes; /* of one thread's memory: two parts of it, all of it */
     bool columns;
 } cuts;
 
@@ -83,8 +83,9 @@ static cuts cut_of(int64_t m, int64_t n, int64_t k, const ft_simd_panels *kernel
     c.block_rows = round_up(rows, kernels->rows);
     c.block_columns = round_up(columns, kernels->columns);
     c.left_bytes = round_up(c.block_rows * column_bytes(c.few ? k : c.chunk, kernels), LINE);
-    int64_t right_bytes = round_up(c.block_columns * column_bytes(c.chunk, kernels), LINE);
-    c.bytes = c.left_bytes + (c.few ? 0 : right_bytes);
+    c.spare_bytes = kernels->plain ? 2 * kernels->columns * column_bytes(c.chunk, kernels) : 0;
+    int64_t right_bytes = round_up(c.block_columns * column_bytes(c.chunk, plain(kernels)), LINE);
+    c.bytes = c.left_bytes + c.spare_bytes + (c.few ? 0 : right_bytes);
     return c;
 }
 
@@ -139,29 +140,6 @@ static const float *packed_at(const job *j, const block *b)
                     b->k, b->column);
 }
 
-/* The panels of a block's columns: in `right`, unless weights were packed into such. */
-static const void *columns_at(const job *j, const block *b, void *right)
-{
-    const ft_simd_panels *kernels = j->kernels;
-    if (!j->product->packed) {
-        const ft_panel_source columns = columns_of(j->product, b);
-        kernels->pack_right(right, &columns);
-        return right;
-    }
-    const float *packed = packed_at(j, b);
-    if (!kernels->plain) return packed;
-    char *panel = right;
-    for (int64_t at = 0; at < b->columns; at += kernels->columns) {
-        const ft_panel_source columns = {.data = packed + at * b->k,
-                                         .ld = kernels->columns,
-                                         .k = b->k,
-                                         .count = kernels->columns};
-        kernels->pack_right(panel, &columns);
-        panel += kernels->columns * column_bytes(b->k, kernels);
-    }
-    return right;
-}
-
 /* A block's product, but for its sides. */
 static ft_panel_product product_of(const ft_large_product *o, const block *b)
 {
@@ -176,17 +154,24 @@ static ft_panel_product product_of(const ft_large_product *o, const block *b)
                               .relu = ends && o->relu};
 }
 
+/* One thread's memory. */
+typedef struct memory {
+    char *left, *spare;
+    float *right;
+} memory;
+
 /* The rows of a block, against columns that are packed. */
-static void block_rows(const job *j, const block *b, void *left, const void *right)
+static void block_rows(const job *j, const block *b, const memory *own, const float *right)
 {
     for (int64_t done = 0; done < b->rows; done += j->cut.block_rows) {
         block part = *b;
         part.row = b->row + done;
         part.rows = smaller(j->cut.block_rows, b->rows - done);
-        if (!j->cut.once) pack_rows(j, &part, left);
+        if (!j->cut.once) pack_rows(j, &part, own->left);
         ft_panel_product product = product_of(j->product, &part);
-        product.left = left;
+        product.left = own->left;
         product.right = right;
+        product.spare = own->spare;
         j->kernels->multiply(&product);
     }
 }
@@ -209,21 +194,29 @@ static void piece(void *arg, int i)
     const cuts *cut = &j->cut;
     int64_t from = i * cut->size, size = smaller(cut->size, (cut->columns ? o->n : o->m) - from);
     int64_t column = cut->columns ? from : 0, end = column + (cut->columns ? size : o->n);
-    char *left = (char *)o->work + i * cut->bytes, *right = left + cut->left_bytes;
+    char *work = (char *)o->work + i * cut->bytes;
+    const memory own = {.left = work,
+                        .spare = work + cut->left_bytes,
+                        .right = (float *)(void *)(work + cut->left_bytes + cut->spare_bytes)};
+    const int64_t most = o->packed && cut->once ? end - column : cut->block_columns;
     block b = {.row = cut->columns ? 0 : from, .rows = cut->columns ? o->m : size};
     if (cut->few && !o->packed) {
         b.column = column;
         b.columns = end - column;
         b.k = o->k;
-        few_rows(j, &b, left);
+        few_rows(j, &b, own.left);
         return;
     }
     for (b.start = 0; b.start < o->k; b.start += cut->chunk) {
         b.k = smaller(cut->chunk, o->k - b.start);
-        if (cut->once) pack_rows(j, &b, left);
-        for (b.column = column; b.column < end; b.column += cut->block_columns) {
-            b.columns = smaller(cut->block_columns, end - b.column);
-            block_rows(j, &b, left, columns_at(j, &b, right));
+        if (cut->once) pack_rows(j, &b, own.left);
+        for (b.column = column; b.column < end; b.column += most) {
+            b.columns = smaller(most, end - b.column);
+            if (!o->packed) {
+                const ft_panel_source columns = columns_of(o, &b);
+                plain(j->kernels)->pack_right(own.right, &columns);
+            }
+            block_rows(j, &b, &own, o->packed ? packed_at(j, &b) : own.right);
         }
     }
 }

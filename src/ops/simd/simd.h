@@ -158,6 +158,8 @@ typedef struct ft_panel_product {
     float *c;
     int64_t ldc;
     bool add, relu;
+    void *spare; /* two panels of the right side in the kernels' own form, 64-byte aligned, for
+                    those that have `plain` */
 } ft_panel_product;
 
 /* `count` columns of a matrix (k,...), or rows of one (...,k) if turned, of ld numbers a row. They
@@ -173,7 +175,7 @@ typedef struct ft_simd_panels ft_simd_panels;
 struct ft_simd_panels {
     int rows, columns; /* of a tile of c: numbers in a panel of a side for each of k */
     int step;          /* k of a panel is filled up with zeros to a multiple of it */
-    int bytes;         /* of a number in a panel */
+    int bytes;         /* of a number in a panel of the left side */
     int near_columns;  /* packed at a time where all rows are at hand */
     void (*pack_left)(void *packed, const ft_panel_source *source);
     void (*pack_right)(void *packed, const ft_panel_source *source);
@@ -183,8 +185,8 @@ struct ft_simd_panels {
      * NULL: there is none. */
     void (*multiply_few)(const ft_panel_product *product, const ft_panel_source *right,
                          int64_t chunk);
-    /* The kernels whose panels weights are packed into, of as many columns and of f32, and which
-     * take products of fewer rows or less k than those; NULL: these do. */
+    /* The kernels whose panels the right side is packed into, of as many columns and of f32, and
+     * which take products of fewer rows or less k than those; NULL: these do. */
     const ft_simd_panels *plain;
     int least_rows, least_k;
 };

@@ -3,17 +3,18 @@
  * A number of f32 is the sum of three of bf16, to the bit: it rounded to bf16, what that leaves
  * rounded again, and the rest (Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial
  * intelligence datatype for higher-precision computations", 2019). So a product is nine of bf16, of
- * which the three smallest, together below 2^-25 of it, are left out: less than a rounding to f32
- * costs. The unit adds in f32 and does 16 times the multiplications a cycle that vectors of f32 do,
- * so that six of them leave 2.7 times as many.
+ * which the three smallest, together at most 2^-24 of it, are left out: no more than a rounding to
+ * f32 costs. The unit adds in f32 and does 16 times the multiplications a cycle that vectors of f32
+ * do, so that six of them leave 2.7 times as many.
  *
  * A panel has 32 rows, or columns, and its k in blocks of 32; of a block, each part is two tiles. A
  * tile of the left side has 16 rows of 32 numbers, one of the right side 16 rows of pairs of k for
  * 16 columns. Numbers smaller than 2^-110 lose their smallest parts: the unit takes what is below
  * 2^-126 for 0. A product with an infinity is NaN.
  *
- * Weights are packed beforehand for panels.c, in f32, and split where they are used: their parts
- * would be half as much again to keep and to read, and few rows are faster by vectors. */
+ * The right side is packed for panels.c, in f32, and each of its panels is split while the one
+ * before it is multiplied: packed weights split already would be half as much again to keep and to
+ * read, and few rows are faster by vectors. */
 #include "ops/simd/ends.h"
 #include "ops/simd/simd.h"
 
@@ -30,7 +31,7 @@ enum {
     LINE = 64,
     LEAST_ROWS = 64, /* below which, and below so much k, vectors are faster */
     LEAST_K = 48,
-    NEAR_COLUMNS = 256 /* 384 KiB in panels, beside as much of the left side in the second cache */
+    NEAR_COLUMNS = 512 /* 512 KiB, beside 384 of the left side in the second cache */
 };
 
 /* -- packing ----------------------------------------------------------------------------------- */
@@ -114,28 +115,13 @@ INLINE void left_tile(char *tile, const rectangle *r, bool by_rows, bool whole)
                 by_rows ? piece_of(r, i, FT_LANES, whole) : second[i]);
 }
 
-/* The source has 16 columns by 32 of k, or 32 of k by 16 columns. */
-INLINE void right_tile(char *tile, const rectangle *r, bool by_columns, bool whole)
-{
-    for (int64_t k = 0; k < SIDE; k += FT_LANES) {
-        vf square[FT_LANES];
-        if (by_columns) load_turned(square, r, 0, k, whole);
-        for (int i = 0; i < FT_LANES; i += 2)
-            put_pair(tile + (k + i) / 2 * LINE,
-                     by_columns ? square[i] : piece_of(r, k + i, 0, whole),
-                     by_columns ? square[i + 1] : piece_of(r, k + i + 1, 0, whole));
-    }
-}
-
 INLINE int64_t pieces_of(int64_t n)
 {
     return (n + SIDE - 1) / SIDE;
 }
 
-typedef void (*make_tile)(char *tile, const rectangle *r, bool turned, bool whole);
-
 /* Both tiles of a block. Each way is compiled by itself. */
-INLINE void block_of(make_tile make, char *block, const ft_panel_source *x, int64_t at, int64_t k)
+INLINE void left_block(char *block, const ft_panel_source *x, int64_t at, int64_t k)
 {
     for (int tile = 0; tile < 2; tile++, at += FT_LANES, block += TILE) {
         const int64_t count = x->count - at, steps = x->k - k;
@@ -145,33 +131,47 @@ INLINE void block_of(make_tile make, char *block, const ft_panel_source *x, int6
         r.rows = x->turned ? count : steps;
         r.n = x->turned ? steps : count;
         if (whole && x->turned)
-            make(block, &r, true, true);
+            left_tile(block, &r, true, true);
         else if (whole)
-            make(block, &r, false, true);
+            left_tile(block, &r, false, true);
         else
-            make(block, &r, x->turned, false);
+            left_tile(block, &r, x->turned, false);
     }
 }
 
 /* In the order in which the source lies in memory. */
-INLINE void pack(make_tile make, char *packed, const ft_panel_source *x)
+static void pack_left(void *packed, const ft_panel_source *x)
 {
     const int64_t panels = pieces_of(x->count), blocks = pieces_of(x->k);
     for (int64_t i = 0; i < panels * blocks; i++) {
         const int64_t panel = x->turned ? i / blocks : i % panels;
         const int64_t block = x->turned ? i % blocks : i / panels;
-        block_of(make, packed + (panel * blocks + block) * BLOCK, x, panel * SIDE, block * SIDE);
+        left_block((char *)packed + (panel * blocks + block) * BLOCK, x, panel * SIDE,
+                   block * SIDE);
     }
 }
 
-static void pack_left(void *packed, const ft_panel_source *x)
+/* A panel of the right side, in f32, that is being split, a pair of k at a time. */
+typedef struct splitting {
+    const float *from;
+    char *to;
+    int64_t k, done, end; /* pairs */
+} splitting;
+
+INLINE void split_pair(splitting *s)
 {
-    pack(left_tile, packed, x);
+    const int64_t k = 2 * s->done;
+    const float *first = s->from + k * SIDE;
+    char *line = s->to + s->done / FT_LANES * BLOCK + s->done % FT_LANES * LINE;
+    for (int tile = 0; tile < 2; tile++, first += FT_LANES, line += TILE)
+        put_pair(line, k < s->k ? vf_load(first) : (vf){0},
+                 k + 1 < s->k ? vf_load(first + SIDE) : (vf){0});
+    s->done++;
 }
 
-static void pack_right(void *packed, const ft_panel_source *x)
+INLINE void split_pairs(splitting *s, int64_t most)
 {
-    pack(right_tile, packed, x);
+    for (int64_t i = 0; i < most && s->done < s->end; i++) split_pair(s);
 }
 
 /* -- the product ------------------------------------------------------------------------------- */
@@ -229,16 +229,19 @@ TILES INLINE void multiply_block(const char *left, const char *right, bool whole
     MULTIPLY
 }
 
-/* The sums of two panels. */
+/* The sums of two panels. With each block some pairs of the next panel are split, by the vector
+ * units, which have nothing else to do. */
 TILES INLINE void multiply_panels(const char *left, const char *right, int64_t blocks, float *sums,
-                                  bool whole)
+                                  bool whole, splitting *next, int64_t pairs)
 {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int64_t i = 0; i < blocks; i++, left += BLOCK, right += BLOCK)
+    for (int64_t i = 0; i < blocks; i++, left += BLOCK, right += BLOCK) {
         multiply_block(left, right, whole);
+        split_pairs(next, pairs);
+    }
     const int64_t line = SIDE * (int64_t)sizeof *sums;
     float *lower = sums + FT_LANES * SIDE;
     _tile_stored(0, sums, line);
@@ -266,19 +269,19 @@ INLINE void finish(float *c, const float *sums, const float *bias, int64_t colum
     }
 }
 
-/* The part of c that begins there. */
-TILES static void square_at(const ft_panel_product *p, int64_t row, int64_t column)
+/* The part of c that begins there; `right` is that panel, split. */
+TILES static void square_at(const ft_panel_product *p, int64_t row, int64_t column,
+                            const char *right, splitting *next, int64_t pairs)
 {
     const int64_t blocks = pieces_of(p->k);
     const int64_t rows = p->m - row < SIDE ? p->m - row : SIDE;
     const int64_t columns = p->n - column < SIDE ? p->n - column : SIDE;
     const char *left = (const char *)p->left + row / SIDE * blocks * BLOCK;
-    const char *right = (const char *)p->right + column / SIDE * blocks * BLOCK;
     float sums[SIDE * SIDE] __attribute__((aligned(LINE)));
     if (rows > FT_LANES)
-        multiply_panels(left, right, blocks, sums, true);
+        multiply_panels(left, right, blocks, sums, true, next, pairs);
     else
-        multiply_panels(left, right, blocks, sums, false);
+        multiply_panels(left, right, blocks, sums, false, next, pairs);
     const float *bias = p->bias ? p->bias + column : NULL;
     float *c = p->c + row * p->ldc + column;
     if (columns == SIDE)
@@ -289,13 +292,27 @@ TILES static void square_at(const ft_panel_product *p, int64_t row, int64_t colu
             finish(c + i * p->ldc, sums + i * SIDE, bias, columns, p->add, p->relu);
 }
 
-/* A panel of the right side against all of the left side. */
+/* A panel of the right side against all of the left side, while the next one is split. */
 TILES static void multiply(const ft_panel_product *p)
 {
+    const int64_t blocks = pieces_of(p->k),
+                  pairs = (FT_LANES + pieces_of(p->m) - 1) / pieces_of(p->m);
+    char *panel = p->spare, *other = panel + blocks * BLOCK;
+    splitting next = {p->right, panel, p->k, 0, blocks * FT_LANES};
+    split_pairs(&next, next.end);
     settle(p->c);
     _tile_loadconfig(&shapes);
-    for (int64_t column = 0; column < p->n; column += SIDE)
-        for (int64_t row = 0; row < p->m; row += SIDE) square_at(p, row, column);
+    for (int64_t column = 0; column < p->n; column += SIDE) {
+        const bool last = column + SIDE >= p->n;
+        next.from += p->k * SIDE;
+        next.to = other;
+        next.done = last ? next.end : 0;
+        for (int64_t row = 0; row < p->m; row += SIDE)
+            square_at(p, row, column, panel, &next, pairs);
+        settle(other);
+        other = panel;
+        panel = next.to;
+    }
     _tile_release();
 }
 
@@ -309,7 +326,6 @@ const ft_simd_panels FT_ISA_NAME(ft_simd_tiles) = {
     .least_rows = LEAST_ROWS,
     .least_k = LEAST_K,
     .pack_left = pack_left,
-    .pack_right = pack_right,
     .multiply = multiply,
 };
 
