@@ -25,8 +25,8 @@ typedef struct ft_size_text {
     char text[32];
 } ft_size_text;
 
-/* "24.0 GB", "512 B". Of a call in an argument list, `.text` lives as
- * long as the call that it is given to. */
+/* "24.0 GB", "512 B". Of a call in an argument list, `.text` lives as long as the call that it is
+ * given to. */
 ft_size_text ft_text_of_bytes(int64_t bytes);
 
 #endif

@@ -70,13 +70,6 @@ INLINE void pack(float *packed, const ft_panel_source *x, int width, bool far)
     }
 }
 
-/* The first n numbers of rows of x, of which `rows` exist, turned. */
-INLINE void load_square(vf square[FT_LANES], const float *x, int64_t ld, int64_t rows, int64_t n)
-{
-    for (int i = 0; i < FT_LANES; i++) square[i] = i < rows ? load(x + i * ld, n) : (vf){0};
-    vf_transpose(square);
-}
-
 /* The panel of columns from `at` on, of x that is turned. A line of it is written at once: what
  * goes past the caches is gathered in a few buffers, and one that has to leave with half a line
  * takes several times as long. */
@@ -87,7 +80,7 @@ INLINE void turn_panel(float *panel, const ft_panel_source *x, int64_t at, int w
     for (int64_t p = 0; p < k; p += FT_LANES) {
         vf square[VECTORS][FT_LANES];
         for (int v = 0; v * FT_LANES < width; v++)
-            load_square(square[v], data + v * FT_LANES * x->ld + p, x->ld, rows - v * FT_LANES,
+            load_turned(square[v], data + v * FT_LANES * x->ld + p, x->ld, rows - v * FT_LANES,
                         k - p);
         for (int i = 0; i < FT_LANES && p + i < k; i++)
             for (int v = 0; v * FT_LANES < width; v++)
@@ -221,7 +214,7 @@ static void edge_tile(const ft_panel_product *p, tile t, int64_t rows, int64_t c
 static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahead *soon)
 {
     const tile t = {.a = (const float *)p->left + row * p->k,
-                    .b = (const float *)p->right + column * p->k,
+                    .b = p->right + column * p->k,
                     .bias = p->bias ? p->bias + column : NULL,
                     .c = p->c + row * p->ldc + column,
                     .ldc = p->ldc};
@@ -243,7 +236,7 @@ static void multiply(const ft_panel_product *p)
     for (int64_t first = 0, end; first < p->n; first = end) {
         end = p->n - first < width ? p->n : first + width;
         int64_t left = p->n - end < width ? p->n - end : width;
-        const float *next = (const float *)p->right + end * p->k;
+        const float *next = p->right + end * p->k;
         ahead soon = {(const char *)next, (const char *)(next + left * p->k), left ? lines : 0};
         for (int64_t row = 0; row < p->m; row += ROWS)
             for (int64_t column = first; column < end; column += COLUMNS)
@@ -321,7 +314,7 @@ static void part_turned(const ft_panel_product *p, const ft_panel_source *right,
             if (x->at + j + COLUMNS + FT_LANES <= p->n)
                 for (int i = 0; i < FT_LANES; i++)
                     __builtin_prefetch(corner + (COLUMNS + i) * right->ld, 0, 2);
-            load_square(square, corner, right->ld, x->columns - j, steps);
+            load_turned(square, corner, right->ld, x->columns - j, steps);
             add_steps(sums + j, ld, p->m, (const float *)p->left + k * ROWS, square, steps);
         }
 }

@@ -153,7 +153,8 @@ typedef struct ft_simd_product {
  * packed for this k, and c has ldc numbers a row. */
 typedef struct ft_panel_product {
     int64_t m, n, k;
-    const void *left, *right;
+    const void *left; /* of the kernels' own numbers */
+    const float *right;
     const float *bias; /* n numbers; NULL: none */
     float *c;
     int64_t ldc;

@@ -94,21 +94,15 @@ INLINE vf piece_of(const rectangle *r, int64_t i, int64_t from, bool whole)
     return i < r->rows ? load(x, r->n - from) : (vf){0};
 }
 
-/* 16 rows from `row` on by 16 numbers, turned. */
-INLINE void load_turned(vf square[FT_LANES], const rectangle *r, int64_t row, int64_t from,
-                        bool whole)
-{
-    for (int i = 0; i < FT_LANES; i++) square[i] = piece_of(r, row + i, from, whole);
-    vf_transpose(square);
-}
-
 /* The source has 16 rows by 32 of k, or 32 of k by 16 rows. */
 INLINE void left_tile(char *tile, const rectangle *r, bool by_rows, bool whole)
 {
     vf first[FT_LANES], second[FT_LANES];
     if (!by_rows) {
-        load_turned(first, r, 0, 0, whole);
-        load_turned(second, r, FT_LANES, 0, whole);
+        const float *lower = r->x + FT_LANES * r->ld;
+        const int64_t n = whole ? FT_LANES : r->n;
+        load_turned(first, r->x, r->ld, whole ? FT_LANES : r->rows, n);
+        load_turned(second, lower, r->ld, whole ? FT_LANES : r->rows - FT_LANES, n);
     }
     for (int i = 0; i < FT_LANES; i++)
         put_row(tile + i * LINE, by_rows ? piece_of(r, i, 0, whole) : first[i],
