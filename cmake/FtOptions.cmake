@@ -65,6 +65,10 @@ endif()
 if(FTPIPE_SANITIZE)
   target_compile_options(ft_options INTERFACE -fsanitize=${FTPIPE_SANITIZE}
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(FTPIPE_SANITIZE STREQUAL "thread") # see FtRoom
+    target_compile_options(ft_options INTERFACE
+      $<$<BOOL:$<TARGET_PROPERTY:FT_PURE>>:-fno-sanitize=thread>)
+  endif()
   target_link_options(ft_options INTERFACE -fsanitize=${FTPIPE_SANITIZE})
 endif()
 if(FTPIPE_FUZZ)
