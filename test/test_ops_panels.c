@@ -36,6 +36,16 @@ static void split(float x, float parts[3])
     }
 }
 
+/* x rounded to bf16, ties to even. */
+static float halved(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    bits = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
 /* What the matrix unit makes of 32 products of parts: sums of those with even and of those with odd
  * numbers (Intel's Software Developer's Manual, TDPBF16PS). */
 static float unit(float sum, float (*a)[3], float (*b)[3], int left, int right)
@@ -48,22 +58,25 @@ static float unit(float sum, float (*a)[3], float (*b)[3], int left, int right)
     return sum + (even + odd);
 }
 
-/* Who adds: vectors whose products are rounded or not, or the matrix unit. */
-typedef enum arithmetic { ROUNDED, FUSED, UNIT } arithmetic;
+/* Who adds: vectors whose products are rounded or not, or the matrix unit, of numbers of f32 or of
+ * such as are rounded to bf16. */
+typedef enum arithmetic { ROUNDED, FUSED, UNIT, UNIT_BF16 } arithmetic;
 
 /* How the two sides of a product are given, and what follows it. */
 typedef struct variant {
     bool a_transposed, b_transposed, packed, add, bias, relu;
 } variant;
 
-static float left_of(const ft_large_product *o, int64_t i, int64_t p)
+static float left_of(const ft_large_product *o, int64_t i, int64_t p, arithmetic how)
 {
-    return o->a[o->a_transposed ? p * o->m + i : i * o->k + p];
+    float x = o->a[o->a_transposed ? p * o->m + i : i * o->k + p];
+    return how == UNIT_BF16 ? halved(x) : x;
 }
 
-static float right_of(const ft_large_product *o, int64_t p, int64_t j)
+static float right_of(const ft_large_product *o, int64_t p, int64_t j, arithmetic how)
 {
-    return o->b[o->b_transposed ? j * o->k + p : p * o->n + j];
+    float x = o->b[o->b_transposed ? j * o->k + p : p * o->n + j];
+    return how == UNIT_BF16 ? halved(x) : x;
 }
 
 /* The sum over k from `start` to `end`. */
@@ -72,18 +85,19 @@ static float chunk_sum(const ft_large_product *o, int64_t i, int64_t j, int64_t 
 {
     static const int order[6][2] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {0, 0}, {2, 0}};
     float sum = 0.0f;
-    if (how != UNIT) {
+    if (how == ROUNDED || how == FUSED) {
         for (int64_t p = start; p < end; p++)
-            sum = chain(sum, left_of(o, i, p), right_of(o, p, j), how == FUSED);
+            sum = chain(sum, left_of(o, i, p, how), right_of(o, p, j, how), how == FUSED);
         return sum;
     }
     for (int64_t p = start; p < end; p += 32) {
         float a[32][3] = {{0}}, b[32][3] = {{0}};
         for (int q = 0; q < 32 && p + q < end; q++) {
-            split(left_of(o, i, p + q), a[q]);
-            split(right_of(o, p + q, j), b[q]);
+            split(left_of(o, i, p + q, how), a[q]);
+            split(right_of(o, p + q, j, how), b[q]);
         }
-        for (int t = 0; t < 6; t++) sum = unit(sum, a, b, order[t][0], order[t][1]);
+        for (int t = 0; t < 6 && how == UNIT; t++) sum = unit(sum, a, b, order[t][0], order[t][1]);
+        if (how == UNIT_BF16) sum = unit(sum, a, b, 0, 0);
     }
     return sum;
 }
@@ -92,14 +106,15 @@ static float chunk_sum(const ft_large_product *o, int64_t i, int64_t j, int64_t 
 static float promised(const ft_large_product *o, int64_t i, int64_t j, float c, arithmetic how,
                       double *exact, double *size)
 {
-    int64_t chunk = ft_panels_chunk(o->k);
+    const ft_simd *simd = ft_simd_get();
+    int64_t chunk = ft_panels_chunk(o->k, how == UNIT_BF16 ? simd->tiles_bf16 : simd->panels);
     *exact = o->add ? (double)c : 0.0;
     *size = fabs(*exact);
     for (int64_t start = 0; start < o->k; start += chunk) {
         int64_t end = start + chunk < o->k ? start + chunk : o->k;
         float sum = chunk_sum(o, i, j, start, end, how);
         for (int64_t p = start; p < end; p++) {
-            double product = (double)left_of(o, i, p) * (double)right_of(o, p, j);
+            double product = (double)left_of(o, i, p, how) * (double)right_of(o, p, j, how);
             *exact += product;
             *size += fabs(product);
         }
@@ -213,14 +228,24 @@ static void test_every_variant(void)
 
 /* -- the matrix unit --------------------------------------------------------------------------- */
 
+static bool has_unit(void)
+{
+    if (!ft_cpu_tiles()) printf("skipped: this CPU has no matrix unit\n");
+    return ft_cpu_tiles();
+}
+
 static void test_unit_every_way(void)
 {
-    if (!ft_cpu_tiles()) {
-        printf("skipped: this CPU has no matrix unit\n");
-        return;
-    }
+    if (!has_unit()) return;
     each_edge(ft_simd_get()->tiles, FUSED);
     each_variant(ft_simd_get()->tiles, FUSED);
+}
+
+static void test_unit_every_way_in_bf16(void)
+{
+    if (!has_unit()) return;
+    each_edge(ft_simd_get()->tiles_bf16, UNIT_BF16);
+    each_variant(ft_simd_get()->tiles_bf16, UNIT_BF16);
 }
 
 /* c (m,n) = a * b, the sides stored as they are read. */
@@ -267,7 +292,7 @@ static double mean_square_error(const ft_simd_panels *kernels, int64_t k)
 
 static void test_unit_is_as_exact_as_vectors(void)
 {
-    if (!ft_cpu_tiles()) return;
+    if (!has_unit()) return;
     for (int64_t k = 64; k <= 4096; k *= 4) {
         double unit = mean_square_error(ft_simd_get()->tiles, k);
         double vectors = mean_square_error(ft_simd_get()->panels, k);
@@ -277,12 +302,12 @@ static void test_unit_is_as_exact_as_vectors(void)
     }
 }
 
-/* What is no number stays none, and nothing else becomes so. */
+/* What is no number stays none, and nothing below 2^128 - 2^119 becomes so. */
 static void test_unit_keeps_what_is_no_number(void)
 {
     enum { M = 64, N = 32, K = 64 };
-    if (!ft_cpu_tiles()) return;
-    const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e-45f};
+    if (!has_unit()) return;
+    const float odd[] = {NAN, INFINITY, -INFINITY, 0x1.fefffep127f, 1e-45f};
     for (int i = 0; i < 5; i++) {
         float *a = numbers(M * K, 8), *b = numbers(K * N, 9), *c = numbers((int64_t)M * N, 10);
         a[3 * K + 5] = odd[i];
@@ -304,7 +329,7 @@ static void test_unit_keeps_what_is_no_number(void)
 static void test_unit_keeps_numbers_apart(void)
 {
     enum { M = 64, N = 32, K = 64 };
-    if (!ft_cpu_tiles()) return;
+    if (!has_unit()) return;
     float *a = numbers(M * K, 11), *b = numbers(K * N, 12);
     float *c = numbers((int64_t)M * N, 13), *without = numbers((int64_t)M * N, 13);
     for (int64_t i = 0; i < K * N; i++)
@@ -334,6 +359,7 @@ int main(void)
     RUN(test_every_edge);
     RUN(test_every_variant);
     RUN(test_unit_every_way);
+    RUN(test_unit_every_way_in_bf16);
     RUN(test_unit_is_as_exact_as_vectors);
     RUN(test_unit_keeps_what_is_no_number);
     RUN(test_unit_keeps_numbers_apart);

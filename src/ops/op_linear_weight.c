@@ -40,17 +40,8 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
 {
     int64_t N = call->out[0].shape.dims[0], K = call->out[0].shape.dims[1];
     int64_t M = ft_rows_of(&call->in[0].shape, 1);
-    if (call->attrs[GRAD_BF16] != 0.0 && M && N && K)
-        return ft_bf16_outer_product(&(ft_bf16_outer){.M = M,
-                                                      .N = N,
-                                                      .K = K,
-                                                      .dy = ft_in(call, 0),
-                                                      .x = ft_in(call, 1),
-                                                      .dw = ft_out(call, 0),
-                                                      .add = ft_adds(call, 0),
-                                                      .work = call->work},
-                                     call->team, err);
-    const ft_simd_panels *own = ft_panels_kernels();
+    const bool bf16 = call->attrs[GRAD_BF16] != 0.0;
+    const ft_simd_panels *own = ft_panels_kernels(bf16);
     if (own && M) {
         const ft_large_product product = {.m = N,
                                           .n = K,
@@ -64,6 +55,16 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
         ft_panels_multiply(&product, own, call->team);
         return FT_OK;
     }
+    if (bf16 && M && N && K)
+        return ft_bf16_outer_product(&(ft_bf16_outer){.M = M,
+                                                      .N = N,
+                                                      .K = K,
+                                                      .dy = ft_in(call, 0),
+                                                      .x = ft_in(call, 1),
+                                                      .dw = ft_out(call, 0),
+                                                      .add = ft_adds(call, 0),
+                                                      .work = call->work},
+                                     call->team, err);
     ft_gemm gemm = {.m = N,
                     .n = K,
                     .k = M,
@@ -83,9 +84,9 @@ static int64_t weight_work(const ft_spec *in, const double *attrs, int team_size
 {
     int64_t M = ft_rows_of(&in[0].shape, 1);
     int64_t N = ft_dim_back(&in[0].shape, -1), K = ft_dim_back(&in[1].shape, -1);
-    const ft_simd_panels *own = ft_panels_kernels();
-    if (attrs[GRAD_BF16] != 0.0) return ft_bf16_outer_work_bytes(M, N, K, team_size);
-    return own ? ft_panels_work_bytes(N, K, M, own, team_size) : 0;
+    const ft_simd_panels *own = ft_panels_kernels(attrs[GRAD_BF16] != 0.0);
+    if (own) return ft_panels_work_bytes(N, K, M, own, team_size);
+    return attrs[GRAD_BF16] != 0.0 ? ft_bf16_outer_work_bytes(M, N, K, team_size) : 0;
 }
 
 static ft_status weight_reference(const ft_call *call, ft_error *err)

@@ -2,7 +2,7 @@
  *
  * The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication",
  * 2008) and of BLIS (Van Zee and van de Geijn, 2015): a chunk of k at a time, of which
- * MOST_COLUMNS of the right side are packed, then MOST_ROWS of the left side; a panel of the
+ * MOST_COLUMNS of the right side are packed, then some rows of the left side; a panel of the
  * right side (32 KiB with AVX-512) stays in the first cache while the block of the left side (280
  * KiB) comes from the second one. */
 #include "ops/panels.h"
@@ -10,8 +10,6 @@
 #include "ops/internal.h"
 
 enum {
-    MOST_K = 256,
-    MOST_ROWS = 280,     /* of a block: 20 tiles of 14, 47 of 6 */
     MOST_COLUMNS = 2048, /* for which a block of rows is packed once */
     LINE = 64            /* bytes of a line of a cache */
 };
@@ -26,9 +24,10 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-const ft_simd_panels *ft_panels_kernels(void)
+const ft_simd_panels *ft_panels_kernels(bool bf16)
 {
     ft_isa isa = ft_cpu_isa();
+    if (bf16) return ft_cpu_tiles() ? ft_simd_get()->tiles_bf16 : NULL;
 #if defined(__x86_64__)
     if (isa != FT_ISA_BASE && __builtin_cpu_is("intel"))
         return ft_cpu_tiles() ? ft_simd_get()->tiles : ft_simd_get()->panels;
@@ -36,16 +35,17 @@ const ft_simd_panels *ft_panels_kernels(void)
     return isa == FT_ISA_AVX2 ? ft_simd_get()->panels : NULL;
 }
 
-int64_t ft_panels_chunk(int64_t k)
-{
-    int64_t count = (k + MOST_K - 1) / MOST_K;
-    return (k + count - 1) / count;
-}
-
 /* Those that the right side is packed for. */
 static const ft_simd_panels *plain(const ft_simd_panels *kernels)
 {
     return kernels->plain ? kernels->plain : kernels;
+}
+
+int64_t ft_panels_chunk(int64_t k, const ft_simd_panels *kernels)
+{
+    const ft_simd_panels *packed = plain(kernels);
+    int64_t count = (k + packed->most_k - 1) / packed->most_k;
+    return round_up((k + count - 1) / count, packed->step);
 }
 
 /* Those that multiply. */
@@ -72,15 +72,15 @@ typedef struct cuts {
 
 static cuts cut_of(int64_t m, int64_t n, int64_t k, const ft_simd_panels *kernels, int team_size)
 {
-    cuts c = {.chunk = ft_panels_chunk(k), .columns = n > m};
+    cuts c = {.chunk = ft_panels_chunk(k, kernels), .columns = n > m};
     c.few = kernels->multiply_few && m <= kernels->rows;
     int64_t extent = c.columns ? n : m, unit = c.columns ? kernels->columns : kernels->rows;
     c.size = round_up((extent + team_size - 1) / team_size, unit);
-    int64_t rows = smaller(MOST_ROWS, c.columns ? m : smaller(c.size, m));
-    c.once = rows == (c.columns ? m : smaller(c.size, m));
+    int64_t rows = c.columns ? m : smaller(c.size, m);
+    c.block_rows = round_up(smaller(kernels->most_rows, rows), kernels->rows);
+    c.once = c.block_rows >= rows;
     int64_t columns =
         smaller(c.once ? kernels->near_columns : MOST_COLUMNS, c.columns ? smaller(c.size, n) : n);
-    c.block_rows = round_up(rows, kernels->rows);
     c.block_columns = round_up(columns, kernels->columns);
     c.left_bytes = round_up(c.block_rows * column_bytes(c.few ? k : c.chunk, kernels), LINE);
     c.spare_bytes = kernels->plain ? 2 * kernels->columns * column_bytes(c.chunk, kernels) : 0;
@@ -97,17 +97,18 @@ int64_t ft_panels_work_bytes(int64_t m, int64_t n, int64_t k, const ft_simd_pane
 }
 
 /* Column `column` of the chunk that begins at `start` and has k of them, in a packed matrix. */
-static float *panel_at(float *packed, int64_t n, const ft_simd_panels *kernels, int64_t start,
-                       int64_t k, int64_t column)
+static char *panel_at(char *packed, int64_t n, const ft_simd_panels *kernels, int64_t start,
+                      int64_t k, int64_t column)
 {
-    return packed + start * round_up(n, kernels->columns) + column * k;
+    return packed + start * round_up(n, kernels->columns) * kernels->bytes +
+           column * column_bytes(k, kernels);
 }
 
 typedef struct job {
     const ft_large_product *product;
     const ft_simd_panels *kernels;
     cuts cut;
-    float *packed; /* to pack into */
+    char *packed; /* to pack into */
 } job;
 
 /* Part of c, with k of a and b from `start` on. */
@@ -134,10 +135,10 @@ static ft_panel_source columns_of(const ft_large_product *o, const block *b)
 }
 
 /* Those of all of b that are packed. */
-static const float *packed_at(const job *j, const block *b)
+static const char *packed_at(const job *j, const block *b)
 {
-    return panel_at((float *)(uintptr_t)j->product->packed, j->product->n, j->kernels, b->start,
-                    b->k, b->column);
+    return panel_at((char *)(uintptr_t)j->product->packed, j->product->n, plain(j->kernels),
+                    b->start, b->k, b->column);
 }
 
 /* A block's product, but for its sides. */
@@ -156,12 +157,11 @@ static ft_panel_product product_of(const ft_large_product *o, const block *b)
 
 /* One thread's memory. */
 typedef struct memory {
-    char *left, *spare;
-    float *right;
+    char *left, *spare, *right;
 } memory;
 
 /* The rows of a block, against columns that are packed. */
-static void block_rows(const job *j, const block *b, const memory *own, const float *right)
+static void block_rows(const job *j, const block *b, const memory *own, const char *right)
 {
     for (int64_t done = 0; done < b->rows; done += j->cut.block_rows) {
         block part = *b;
@@ -197,7 +197,7 @@ static void piece(void *arg, int i)
     char *work = (char *)o->work + i * cut->bytes;
     const memory own = {.left = work,
                         .spare = work + cut->left_bytes,
-                        .right = (float *)(void *)(work + cut->left_bytes + cut->spare_bytes)};
+                        .right = work + cut->left_bytes + cut->spare_bytes};
     const int64_t most = o->packed && cut->once ? end - column : cut->block_columns;
     block b = {.row = cut->columns ? 0 : from, .rows = cut->columns ? o->m : size};
     if (cut->few && !o->packed) {
@@ -247,11 +247,11 @@ static void pack_chunk(void *arg, int i)
     j->kernels->pack_right(panel_at(j->packed, n, j->kernels, start, b.k, 0), &x);
 }
 
-void ft_panels_pack(const ft_large_product *o, float *packed, const ft_simd_panels *kernels,
+void ft_panels_pack(const ft_large_product *o, void *packed, const ft_simd_panels *kernels,
                     ft_team *team)
 {
     if (!o->n || !o->k) return;
     job j = {.product = o, .kernels = plain(kernels), .packed = packed};
-    j.cut.chunk = ft_panels_chunk(o->k);
+    j.cut.chunk = ft_panels_chunk(o->k, kernels);
     ft_team_run(team, ft_pieces(o->k, j.cut.chunk), pack_chunk, &j);
 }

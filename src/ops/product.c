@@ -1,6 +1,7 @@
 /* ops/product.c - products with a weight, by whoever does them best here. */
 #include "ops/product.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "ops/bf16.h"
@@ -11,7 +12,8 @@
 /* The kernels of our own that do this product; NULL: oneDNN does. */
 static const ft_simd_panels *own_kernels(const ft_product *p)
 {
-    return p->bf16 || !p->k ? NULL : ft_panels_kernels();
+    assert(!p->x_transposed && !p->add && !p->y_step);
+    return p->k ? ft_panels_kernels(p->bf16) : NULL;
 }
 
 static void multiply(const ft_product *p, const ft_product_data *d, const ft_simd_panels *kernels,
@@ -35,8 +37,7 @@ ft_status ft_product_run(const ft_product *p, const ft_product_data *data, ft_te
                          ft_error *err)
 {
     const ft_simd_panels *own = own_kernels(p);
-    if (p->bf16) return ft_bf16_product(p, data, team, err);
-    if (!own) return ft_onednn_product(p, data, team, err);
+    if (!own) return (p->bf16 ? ft_bf16_product : ft_onednn_product)(p, data, team, err);
     multiply(p, data, own, team);
     return FT_OK;
 }
@@ -44,12 +45,11 @@ ft_status ft_product_run(const ft_product *p, const ft_product_data *data, ft_te
 int64_t ft_product_work_bytes(const ft_product *p, int team_size)
 {
     const ft_simd_panels *own = own_kernels(p);
-    if (p->bf16) return ft_bf16_work_bytes(p, team_size);
-    return own ? ft_panels_work_bytes(p->m, p->n, p->k, own, team_size)
-               : ft_onednn_work_bytes(p, team_size);
+    if (own) return ft_panels_work_bytes(p->m, p->n, p->k, own, team_size);
+    return (p->bf16 ? ft_bf16_work_bytes : ft_onednn_work_bytes)(p, team_size);
 }
 
-/* A product in bf16 with a weight that is not packed is several (ops/bf16.c). */
+/* One of oneDNN's in bf16 with a weight that is not packed is several (ops/bf16.c). */
 ft_status ft_product_prepare(ft_prepared **out, const ft_product *p, const ft_call_kind *kind,
                              ft_error *err)
 {

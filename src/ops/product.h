@@ -1,7 +1,7 @@
 /* ops/product.h - products with a weight, by whoever does them best here.
  *
- * In f32 that is our own kernels on most CPUs and oneDNN's on the others (ops/panels.h says which
- * and why); in bf16 it is oneDNN's. */
+ * That is our own kernels on most CPUs and oneDNN's on the others (ops/panels.h says which and
+ * why). */
 #ifndef FT_OPS_PRODUCT_H
 #define FT_OPS_PRODUCT_H
 
@@ -17,8 +17,9 @@
 typedef struct ft_product {
     int64_t m, n, k;
     bool transposed, bias, relu;
-    bool bf16;         /* operands are rounded to bf16, or are so for oneDNN (ops/bf16.c); sums,
-                          bias and y are f32 */
+    bool bf16; /* operands are rounded to bf16, or are so for oneDNN (ops/bf16.c); sums, bias and
+                  y are f32 */
+    /* What oneDNN alone is asked for, where k > 0. */
     bool x_transposed; /* x is stored as (k,m) */
     bool add;          /* to y, instead of overwriting it */
     int64_t y_step;    /* elements from one row of y to the next, 0: n */

@@ -22,6 +22,8 @@ enum { ROWS = 6 };
 enum {
     VECTORS = 2,
     COLUMNS = VECTORS * FT_LANES,
+    MOST_K = 256,
+    MOST_ROWS = 280,     /* 20 tiles of 14, 47 of 6 */
     NEAR_COLUMNS = 2048, /* rows of a source are read along so many */
     STEPS = 8,           /* of k between requests for memory */
     GROUP = 8,           /* rows that are packed together */
@@ -214,7 +216,7 @@ static void edge_tile(const ft_panel_product *p, tile t, int64_t rows, int64_t c
 static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahead *soon)
 {
     const tile t = {.a = (const float *)p->left + row * p->k,
-                    .b = p->right + column * p->k,
+                    .b = (const float *)p->right + column * p->k,
                     .bias = p->bias ? p->bias + column : NULL,
                     .c = p->c + row * p->ldc + column,
                     .ldc = p->ldc};
@@ -236,7 +238,7 @@ static void multiply(const ft_panel_product *p)
     for (int64_t first = 0, end; first < p->n; first = end) {
         end = p->n - first < width ? p->n : first + width;
         int64_t left = p->n - end < width ? p->n - end : width;
-        const float *next = p->right + end * p->k;
+        const float *next = (const float *)p->right + end * p->k;
         ahead soon = {(const char *)next, (const char *)(next + left * p->k), left ? lines : 0};
         for (int64_t row = 0; row < p->m; row += ROWS)
             for (int64_t column = first; column < end; column += COLUMNS)
@@ -338,6 +340,8 @@ const ft_simd_panels FT_ISA_NAME(ft_simd_panels) = {
     .columns = COLUMNS,
     .step = 1,
     .bytes = sizeof(float),
+    .most_k = MOST_K,
+    .most_rows = MOST_ROWS,
     .near_columns = NEAR_COLUMNS,
     .pack_left = pack_left,
     .pack_right = pack_right,

@@ -153,9 +153,8 @@ typedef struct ft_simd_product {
  * packed for this k, and c has ldc numbers a row. */
 typedef struct ft_panel_product {
     int64_t m, n, k;
-    const void *left; /* of the kernels' own numbers */
-    const float *right;
-    const float *bias; /* n numbers; NULL: none */
+    const void *left, *right; /* of the kernels' own numbers */
+    const float *bias;        /* n numbers; NULL: none */
     float *c;
     int64_t ldc;
     bool add, relu;
@@ -176,7 +175,9 @@ typedef struct ft_simd_panels ft_simd_panels;
 struct ft_simd_panels {
     int rows, columns; /* of a tile of c: numbers in a panel of a side for each of k */
     int step;          /* k of a panel is filled up with zeros to a multiple of it */
-    int bytes;         /* of a number in a panel of the left side */
+    int bytes;         /* of a number in a panel; of the left side, where there is `plain` */
+    int most_k;        /* summed at a time, a multiple of `step`; where there is `plain`, its */
+    int most_rows;     /* of the left side that are packed at a time */
     int near_columns;  /* packed at a time where all rows are at hand */
     void (*pack_left)(void *packed, const ft_panel_source *source);
     void (*pack_right)(void *packed, const ft_panel_source *source);
@@ -210,7 +211,8 @@ typedef struct ft_simd {
     const ft_simd_attention *attention;
     const ft_simd_product *product;
     const ft_simd_panels *panels;
-    const ft_simd_panels *tiles; /* for CPUs of this set with ft_cpu_tiles; NULL: it has none */
+    /* For CPUs of this set with ft_cpu_tiles; NULL: it has none. */
+    const ft_simd_panels *tiles, *tiles_bf16;
     const ft_simd_blocks *blocks;
 } ft_simd;
 
@@ -233,6 +235,7 @@ extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
 extern const ft_simd_product FT_ISA_NAME(ft_simd_product);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_panels);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles);
+extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles_bf16);
 extern const ft_simd_blocks FT_ISA_NAME(ft_simd_blocks);
 extern const ft_simd FT_ISA_NAME(ft_simd);
 #endif

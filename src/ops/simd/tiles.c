@@ -7,31 +7,25 @@
  * f32 costs. The unit adds in f32 and does 16 times the multiplications a cycle that vectors of f32
  * do, so that six of them leave 2.7 times as many.
  *
- * A panel has 32 rows, or columns, and its k in blocks of 32; of a block, each part is two tiles. A
- * tile of the left side has 16 rows of 32 numbers, one of the right side 16 rows of pairs of k for
- * 16 columns. Numbers smaller than 2^-110 lose their smallest parts: the unit takes what is below
- * 2^-126 for 0. A product with an infinity is NaN.
+ * The unit takes what is below 2^-126 for 0, parts and their products: a product below 2^-102
+ * loses some of its bits, and one below 2^-126 all. A product with an infinity is NaN, and so is
+ * one with a number that rounds to an infinity of bf16, from 2^128 - 2^119 on.
  *
  * The right side is packed for panels.c, in f32, and each of its panels is split while the one
  * before it is multiplied: packed weights split already would be half as much again to keep and to
  * read, and few rows are faster by vectors. */
-#include "ops/simd/ends.h"
-#include "ops/simd/simd.h"
+#include "ops/simd/tiles.h"
 
 #if defined(__AVX512F__)
 
-#define TILES __attribute__((target("amx-tile,amx-bf16")))
-
 enum {
-    SIDE = 32, /* rows, or columns, of two tiles; k of a block */
     PARTS = 3,
-    TILE = 1024, /* bytes */
     PART = 2 * TILE,
     BLOCK = PARTS * PART,
-    LINE = 64,
     LEAST_ROWS = 64, /* below which, and below so much k, vectors are faster */
     LEAST_K = 48,
-    NEAR_COLUMNS = 512 /* 512 KiB, beside 384 of the left side in the second cache */
+    MOST_ROWS = 256, /* 384 KiB, beside 512 of the right side in the second cache */
+    NEAR_COLUMNS = 512
 };
 
 /* -- packing ----------------------------------------------------------------------------------- */
@@ -80,20 +74,6 @@ INLINE void put_pair(char *line, vf first, vf second)
         put(line + p * PART, a.part[p] >> 16 | (b.part[p] & 0xffff0000u));
 }
 
-/* Rows of a source, `rows` of them by `n` numbers; there are zeros beside them. */
-typedef struct rectangle {
-    const float *x;
-    int64_t ld, rows, n;
-} rectangle;
-
-/* 16 numbers of row i from `from` on. `whole`: all that is asked for is there. */
-INLINE vf piece_of(const rectangle *r, int64_t i, int64_t from, bool whole)
-{
-    const float *x = r->x + i * r->ld + from;
-    if (whole) return vf_load(x);
-    return i < r->rows ? load(x, r->n - from) : (vf){0};
-}
-
 /* The source has 16 rows by 32 of k, or 32 of k by 16 rows. */
 INLINE void left_tile(char *tile, const rectangle *r, bool by_rows, bool whole)
 {
@@ -109,37 +89,26 @@ INLINE void left_tile(char *tile, const rectangle *r, bool by_rows, bool whole)
                 by_rows ? piece_of(r, i, FT_LANES, whole) : second[i]);
 }
 
-INLINE int64_t pieces_of(int64_t n)
-{
-    return (n + SIDE - 1) / SIDE;
-}
-
 /* Both tiles of a block. Each way is compiled by itself. */
 INLINE void left_block(char *block, const ft_panel_source *x, int64_t at, int64_t k)
 {
     for (int tile = 0; tile < 2; tile++, at += FT_LANES, block += TILE) {
-        const int64_t count = x->count - at, steps = x->k - k;
-        const bool whole = count >= FT_LANES && steps >= SIDE;
-        rectangle r = {.ld = x->ld};
-        r.x = x->data + (x->turned ? at * x->ld + k : k * x->ld + at);
-        r.rows = x->turned ? count : steps;
-        r.n = x->turned ? steps : count;
-        if (whole && x->turned)
+        const rectangle r = rectangle_of(x, at, k);
+        if (r.whole && x->turned)
             left_tile(block, &r, true, true);
-        else if (whole)
+        else if (r.whole)
             left_tile(block, &r, false, true);
         else
             left_tile(block, &r, x->turned, false);
     }
 }
 
-/* In the order in which the source lies in memory. */
 static void pack_left(void *packed, const ft_panel_source *x)
 {
-    const int64_t panels = pieces_of(x->count), blocks = pieces_of(x->k);
-    for (int64_t i = 0; i < panels * blocks; i++) {
-        const int64_t panel = x->turned ? i / blocks : i % panels;
-        const int64_t block = x->turned ? i % blocks : i / panels;
+    const int64_t blocks = pieces_of(x->k);
+    for (int64_t i = 0; i < pieces_of(x->count) * blocks; i++) {
+        int64_t panel, block;
+        place_of(x, i, &panel, &block);
         left_block((char *)packed + (panel * blocks + block) * BLOCK, x, panel * SIDE,
                    block * SIDE);
     }
@@ -170,143 +139,77 @@ INLINE void split_pairs(splitting *s, int64_t most)
 
 /* -- the product ------------------------------------------------------------------------------- */
 
-/* What the unit is told of its registers: eight tiles, of 16 lines each. */
-typedef struct tile_shapes {
-    uint8_t palette, start, none[14];
-    uint16_t bytes[16];
-    uint8_t lines[16];
-} tile_shapes;
-
-static const tile_shapes shapes = {
-    .palette = 1,
-    .bytes = {LINE, LINE, LINE, LINE, LINE, LINE, LINE, LINE},
-    .lines = {16, 16, 16, 16, 16, 16, 16, 16},
-};
-
-/* The compiler does not see what the unit reads and writes. */
-INLINE void settle(void *memory)
-{
-    __asm__ volatile("" : : "r"(memory) : "memory");
-}
-
-/* Registers 0 to 3 hold the sums of 32 rows by 32 columns, 4 and 5 a part of the left side's rows,
- * 6 and 7 one of the right side's columns. Of 16 rows or fewer the second half is left out. */
-#define LEFT(part)                                                                                 \
-    _tile_loadd(4, left + (part)*PART, LINE);                                                      \
-    if (whole) _tile_loadd(5, left + (part)*PART + TILE, LINE)
-#define RIGHT(part)                                                                                \
-    _tile_loadd(6, right + (part)*PART, LINE);                                                     \
-    _tile_loadd(7, right + (part)*PART + TILE, LINE)
-#define MULTIPLY                                                                                   \
-    _tile_dpbf16ps(0, 4, 6);                                                                       \
-    _tile_dpbf16ps(1, 4, 7);                                                                       \
-    if (whole) {                                                                                   \
-        _tile_dpbf16ps(2, 5, 6);                                                                   \
-        _tile_dpbf16ps(3, 5, 7);                                                                   \
-    }
-
 /* The six products of parts, each beside one with which it shares a side. */
 TILES INLINE void multiply_block(const char *left, const char *right, bool whole)
 {
-    LEFT(0);
-    RIGHT(2);
-    MULTIPLY
-    RIGHT(1);
-    MULTIPLY
-    LEFT(1);
-    MULTIPLY
-    RIGHT(0);
-    MULTIPLY
-    LEFT(0);
-    MULTIPLY
-    LEFT(2);
-    MULTIPLY
+    load_left(left, whole);
+    load_right(right + 2 * PART);
+    multiply_tiles(whole);
+    load_right(right + PART);
+    multiply_tiles(whole);
+    load_left(left + PART, whole);
+    multiply_tiles(whole);
+    load_right(right);
+    multiply_tiles(whole);
+    load_left(left, whole);
+    multiply_tiles(whole);
+    load_left(left + 2 * PART, whole);
+    multiply_tiles(whole);
 }
 
-/* The sums of two panels. With each block some pairs of the next panel are split, by the vector
- * units, which have nothing else to do. */
+/* What the vector units do with each block: some rows of the sums before these go to c, and some
+ * pairs of the next panel of the right side are split. */
+typedef struct beside {
+    square before, asked;
+    splitting next;
+    int64_t rows, pairs;
+} beside;
+
 TILES INLINE void multiply_panels(const char *left, const char *right, int64_t blocks, float *sums,
-                                  bool whole, splitting *next, int64_t pairs)
+                                  bool whole, beside *b)
 {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    clear_sums();
     for (int64_t i = 0; i < blocks; i++, left += BLOCK, right += BLOCK) {
         multiply_block(left, right, whole);
-        split_pairs(next, pairs);
+        finish_rows(&b->before, b->rows);
+        ask_rows(&b->asked, b->rows);
+        split_pairs(&b->next, b->pairs);
     }
-    const int64_t line = SIDE * (int64_t)sizeof *sums;
-    float *lower = sums + FT_LANES * SIDE;
-    _tile_stored(0, sums, line);
-    _tile_stored(1, sums + FT_LANES, line);
-    if (whole) {
-        _tile_stored(2, lower, line);
-        _tile_stored(3, lower + FT_LANES, line);
-    }
-    settle(sums);
-}
-
-/* Sums of 32 columns go to a row of c that has so many of them. */
-INLINE void finish(float *c, const float *sums, const float *bias, int64_t columns, bool add,
-                   bool relu)
-{
-    for (int64_t j = 0; j < columns; j += FT_LANES) {
-        vf sum = vf_load(sums + j);
-        if (add) sum += load(c + j, columns - j);
-        if (bias) sum += load(bias + j, columns - j);
-        if (relu) sum = vf_max((vf){0}, sum);
-        if (columns - j >= FT_LANES)
-            vf_store(c + j, sum);
-        else
-            vf_store_part(c + j, sum, (int)(columns - j));
-    }
-}
-
-/* The part of c that begins there; `right` is that panel, split. */
-TILES static void square_at(const ft_panel_product *p, int64_t row, int64_t column,
-                            const char *right, splitting *next, int64_t pairs)
-{
-    const int64_t blocks = pieces_of(p->k);
-    const int64_t rows = p->m - row < SIDE ? p->m - row : SIDE;
-    const int64_t columns = p->n - column < SIDE ? p->n - column : SIDE;
-    const char *left = (const char *)p->left + row / SIDE * blocks * BLOCK;
-    float sums[SIDE * SIDE] __attribute__((aligned(LINE)));
-    if (rows > FT_LANES)
-        multiply_panels(left, right, blocks, sums, true, next, pairs);
-    else
-        multiply_panels(left, right, blocks, sums, false, next, pairs);
-    const float *bias = p->bias ? p->bias + column : NULL;
-    float *c = p->c + row * p->ldc + column;
-    if (columns == SIDE)
-        for (int64_t i = 0; i < rows; i++)
-            finish(c + i * p->ldc, sums + i * SIDE, bias, SIDE, p->add, p->relu);
-    else
-        for (int64_t i = 0; i < rows; i++)
-            finish(c + i * p->ldc, sums + i * SIDE, bias, columns, p->add, p->relu);
+    store_sums(sums, whole);
 }
 
 /* A panel of the right side against all of the left side, while the next one is split. */
 TILES static void multiply(const ft_panel_product *p)
 {
-    const int64_t blocks = pieces_of(p->k),
-                  pairs = (FT_LANES + pieces_of(p->m) - 1) / pieces_of(p->m);
+    const int64_t blocks = pieces_of(p->k), panels = pieces_of(p->m);
     char *panel = p->spare, *other = panel + blocks * BLOCK;
-    splitting next = {p->right, panel, p->k, 0, blocks * FT_LANES};
-    split_pairs(&next, next.end);
+    float both[2][SIDE * SIDE] __attribute__((aligned(LINE))), *sums = both[0];
+    beside b = {.rows = rows_beside(blocks),
+                .pairs = (FT_LANES + panels - 1) / panels,
+                .next = {p->right, panel, p->k, 0, blocks * FT_LANES}};
+    split_pairs(&b.next, b.next.end);
     settle(p->c);
     _tile_loadconfig(&shapes);
     for (int64_t column = 0; column < p->n; column += SIDE) {
-        const bool last = column + SIDE >= p->n;
-        next.from += p->k * SIDE;
-        next.to = other;
-        next.done = last ? next.end : 0;
-        for (int64_t row = 0; row < p->m; row += SIDE)
-            square_at(p, row, column, panel, &next, pairs);
+        const char *left = p->left;
+        b.next.from += p->k * SIDE;
+        b.next.to = other;
+        b.next.done = column + SIDE < p->n ? 0 : b.next.end;
+        for (int64_t row = 0; row < p->m; row += SIDE, left += blocks * BLOCK) {
+            const square now = square_of(p, row, column, sums);
+            b.asked = now;
+            if (p->m - row > FT_LANES)
+                multiply_panels(left, panel, blocks, sums, true, &b);
+            else
+                multiply_panels(left, panel, blocks, sums, false, &b);
+            b.before = now;
+            sums = sums == both[0] ? both[1] : both[0];
+        }
         settle(other);
         other = panel;
-        panel = next.to;
+        panel = b.next.to;
     }
+    finish_rows(&b.before, SIDE);
     _tile_release();
 }
 
@@ -315,6 +218,7 @@ const ft_simd_panels FT_ISA_NAME(ft_simd_tiles) = {
     .columns = SIDE,
     .step = SIDE,
     .bytes = PARTS * 2,
+    .most_rows = MOST_ROWS,
     .near_columns = NEAR_COLUMNS,
     .plain = &FT_ISA_NAME(ft_simd_panels),
     .least_rows = LEAST_ROWS,
