@@ -50,15 +50,17 @@ end
 local run, inputs = open_run(ROUNDS + WARM)
 local half = core.sys.has_bf16() and open_run(ROUNDS + WARM, "bf16")
 local peer = peers.python("step_torch.py", name, batch, source, target)
-local ours, theirs, halves = {}, {}, {}
+local half_peer = half and peers.python("step_torch.py", name, batch, source, target, "cpu", "bf16")
+local ours, theirs, halves, their_halves = {}, {}, {}, {}
 for round = 1, ROUNDS + WARM do
    local seconds = step(run, inputs)
    local in_bf16 = half and step(half, inputs)
-   local other = peer and peer.ask("step")
+   local other, other_in_bf16 = peer and peer.ask("step"), half_peer and half_peer.ask("step")
    if round > WARM then
       ours[#ours + 1] = seconds
       theirs[#theirs + 1] = other
       halves[#halves + 1] = in_bf16 or nil
+      their_halves[#their_halves + 1] = other_in_bf16 or nil
    end
 end
 run:finish()
@@ -67,6 +69,12 @@ if half then
    print(("step %s batch %d %d/%d: bf16 %.3f s, f32 %.3f s, ratio %.3f of its time"):format(name,
       batch, source, target, peers.median(halves), peers.median(ours),
       peers.median(halves) / peers.median(ours)))
+   if half_peer then
+      half_peer.close()
+      print(("step %s batch %d %d/%d: bf16 %.3f s, torch in bf16 %.3f s, ratio %.3f of its time")
+         :format(name, batch, source, target, peers.median(halves), peers.median(their_halves),
+            peers.median(halves) / peers.median(their_halves)))
+   end
 else
    print("skipped: bf16 (this CPU has none)")
 end

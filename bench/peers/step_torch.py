@@ -1,8 +1,8 @@
 """A training step of a random T5, BERT or GPT-2 in PyTorch: the peer of bench/step.lua and card.lua.
 
-    step_torch.py MODEL BATCH SOURCE TARGET [cuda f32|tf32|bf16]
+    step_torch.py MODEL BATCH SOURCE TARGET [cpu f32|bf16 | cuda f32|tf32|bf16]
 
-Reads a line, makes a step, prints its seconds: of CPU time, eager, f32, one thread; on a card of wall
+Reads a line, makes a step, prints its seconds: of CPU time, eager, one thread; on a card of wall
 time, from one idle moment of it to the next, and compiled when the line is "compile"; to the line
 "ready" it answers 0 when it could make one, and to "warm" when it has compiled and holds weights
 alone. Fused AdamW. What fails is one line: "absent: " and why.
@@ -88,7 +88,9 @@ def main():
     for _ in sys.stdin:
         start = time.process_time()
         optimizer.zero_grad()
-        model(**inputs).loss.backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            loss = model(**inputs).loss
+        loss.backward()
         optimizer.step()
         print(time.process_time() - start, flush=True)
 
