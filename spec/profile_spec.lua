@@ -320,6 +320,11 @@ describe("the cache of profiles", function()
             core.profile.kernels = "others"
             print(profiles(model, "cpu:1", o).path == first.path)
             core.profile.kernels = kernels
+            local of_processor = core.sys.kernels
+            assert(first:text():find(" (" .. of_processor() .. "), ", 1, true))
+            core.sys.kernels = function() return "slower" end
+            print(profiles(model, "cpu:1", o).path == first.path)
+            core.sys.kernels = of_processor
             print(profiles(model, "cpu:1/64MB", o).path == first.path) -- memory changes no time
             o.batch = 2
             print(profiles(model, "cpu:1", o).path == first.path)
@@ -328,7 +333,7 @@ describe("the cache of profiles", function()
             "env", "XDG_CACHE_HOME=" .. dir, core.sys.executable(), "-e", code })
          assert.equal("", err)
          assert.equal(0, exit)
-         assert.equal("true\nfalse\ntrue\nfalse\n", out)
+         assert.equal("true\nfalse\nfalse\ntrue\nfalse\n", out)
       end)
    end)
 end)

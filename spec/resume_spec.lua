@@ -318,6 +318,26 @@ describe("a run that is resumed", function()
       end)
    end)
 
+   it("says when its processor is another, whose last bits may differ", function()
+      files.in_directory(function(dir)
+         local out = dir .. "/run"
+         local flags = { "--out", out, "--resume" }
+         follow(dir, { flags = { "--out", out } })
+         assert.not_matches("processor", follow(dir, { flags = flags }).err)
+         local path = out .. "/checkpoints/latest/state/state.json"
+         local record = core.json.decode(core.sys.read_file(path), path)
+         local here = record.processor
+         assert.matches(" %(" .. core.sys.kernels():gsub("%+", "%%+") .. "%)$", here)
+         assert.equal(here, core.json.decode(core.sys.read_file(out .. "/run.json")).processor)
+         record.processor = "Another (base)"
+         core.sys.write_file(path, core.json.encode(record))
+         local run = follow(dir, { flags = flags })
+         assert.equal(0, run.exit, run.err)
+         assert.is_truthy(run.err:find("--resume: the checkpoint was written on Another (base), "
+            .. "this is " .. here .. ": numbers may differ", 1, true), run.err)
+      end)
+   end)
+
    it("keeps the rows of metrics.jsonl up to the checkpoint, each step once", function()
       files.in_directory(function(dir)
          local out = dir .. "/run"

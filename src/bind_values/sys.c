@@ -57,6 +57,13 @@ static int sys_has_bf16(lua_State *L)
     return 1;
 }
 
+/* kernels(): those of this process for CPUs: "base", "avx2", "avx512" or "avx512+amx". */
+static int sys_kernels(lua_State *L)
+{
+    lua_pushstring(L, ft_cpu_kernels_name());
+    return 1;
+}
+
 /* memory(): bytes that this process may fill on the host. */
 static int sys_memory(lua_State *L)
 {
@@ -307,6 +314,7 @@ int script_bind_sys(lua_State *L)
         {"getpid", sys_getpid},
         {"cores", sys_cores},
         {"has_bf16", sys_has_bf16},
+        {"kernels", sys_kernels},
         {"memory", sys_memory},
         {"rss", sys_rss},
         {"allocs", sys_allocs},

@@ -147,3 +147,8 @@ const char *ft_isa_name(ft_isa isa)
     static const char *const names[] = {"base", "avx2", "avx512"};
     return (unsigned)isa < FT_ISA_COUNT ? names[isa] : "unknown";
 }
+
+const char *ft_cpu_kernels_name(void)
+{
+    return ft_cpu_tiles() ? "avx512+amx" : ft_isa_name(ft_cpu_isa());
+}

@@ -6,6 +6,7 @@ local counted = require("ftpipe.base.counted")
 local cuda = require("ftpipe.placement.cuda")
 local hub = require("ftpipe.model.hub")
 local links = require("ftpipe.placement.links")
+local processor = require("ftpipe.base.processor")
 local shared = require("ftpipe.base.shared")
 local units = require("ftpipe.base.units")
 
@@ -23,16 +24,8 @@ M.declared = {
 
 local MODELS_MOST = 8 -- that are named
 
-local function first_line(path, pattern)
-   local file = io.open(path)
-   local text = file and file:read("*a") or ""
-   if file then file:close() end
-   return text:match(pattern)
-end
-
 local function machine()
-   local cpu = first_line("/proc/cpuinfo", "model name%s*:%s*([^\n]+)") or "cpu"
-   return ("%s, %s%s"):format(cpu, counted(core.sys.cores(), "core"),
+   return ("%s, %s%s"):format(processor(), counted(core.sys.cores(), "core"),
       core.sys.has_bf16() and ", bf16 products" or ", no bf16 products: f32 is faster")
 end
 

@@ -15,6 +15,7 @@ local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local html = require("ftpipe.page.html")
 local opts = require("ftpipe.base.opts")
+local processor = require("ftpipe.base.processor")
 local texts = require("ftpipe.profile.text")
 local units = require("ftpipe.base.units")
 
@@ -28,15 +29,9 @@ local SECONDS = 0.8 -- of measuring, unless told otherwise
 -- ---------------------------------------------------------------------------------------------
 -- What a profile is of.
 
---- The processor, in words.
+--- The processor and how many cores of it there are.
 local function hardware()
-   local name
-   local file = io.open("/proc/cpuinfo")
-   if file then
-      name = file:read("*a"):match("model name%s*:%s*([^\n]+)")
-      file:close()
-   end
-   return ("%s, %s"):format(name or "CPU", counted(core.sys.cores(), "core"))
+   return ("%s, %s"):format(processor(), counted(core.sys.cores(), "core"))
 end
 
 --- A card: its rates say which kind it is.

@@ -5,6 +5,7 @@
 --    command  the words that started it
 --    commit   of git, where the recipe lies in a tree of it (commit.lua)
 --    host     the machine's name
+--    processor  its own, and the kernels that run on it
 --    devices  their names
 --    started  when, as 2026-11-23T01:00:00Z; of a run that goes on, when that began
 --    state    "running" until its end; then "done", "stopped" by a signal, or "failed"
@@ -26,6 +27,7 @@ local copy = require("ftpipe.base.copy")
 local commit = require("ftpipe.store.commit")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
+local processor = require("ftpipe.base.processor")
 local run_name = require("ftpipe.store.name")
 local small_file = require("ftpipe.base.small_file")
 
@@ -111,6 +113,7 @@ function M.of(run)
       command = command(),
       commit = commit_of_script(),
       host = host(),
+      processor = processor(),
       devices = core.json.array(column(run.plan.devices, "name")),
       started = now(),
       state = "running",

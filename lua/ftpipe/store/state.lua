@@ -17,6 +17,7 @@ local core = require("ftpipe.core")
 local figures = require("ftpipe.store.figures")
 local named = require("ftpipe.base.named")
 local numbers = require("ftpipe.store.numbers")
+local processor = require("ftpipe.base.processor")
 local replace = require("ftpipe.model.replace")
 local scaling = require("ftpipe.base.scaling")
 local small_file = require("ftpipe.base.small_file")
@@ -135,6 +136,13 @@ local function tensors_of(run)
    return list
 end
 
+--- What computes the run's numbers here; nil where cards do.
+local function processor_of(run)
+   for _, device in ipairs(run.plan.devices) do
+      if device.in_host then return processor() end
+   end
+end
+
 local function record_of(run)
    return {
       format = FORMAT,
@@ -147,6 +155,7 @@ local function record_of(run)
       judged = run.judged,
       loss_scale = run.scaling and run.scaling:state(),
       numbers = numbers.of(run),
+      processor = processor_of(run),
    }
 end
 
@@ -338,6 +347,14 @@ function M.check(run, path)
    return record
 end
 
+--- Kernels of other processors add in another order.
+local function remark_processor(run, record)
+   local was, is = record.processor, processor_of(run)
+   if not is or type(was) ~= "string" or was == is then return end
+   run:say(named.words(run.args, "{resume}: the checkpoint was written on %s, this is %s: numbers "
+      .. "may differ in their last bits from what they would have been there"):format(was, is))
+end
+
 --- Brings a new run to where a checkpoint was written.
 -- @tparam run run
 -- @tparam string path of the checkpoint
@@ -356,6 +373,7 @@ function M.read(run, path)
    run.loss_mean, run.tokens = figures.mean(run.losses), record.tokens
    run.done, run.seconds, run.judged = record.step, record.seconds, record.judged
    run.saved = run.done
+   remark_processor(run, record)
    return record.best
 end
 
