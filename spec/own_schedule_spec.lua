@@ -61,6 +61,28 @@ describe("a recipe's own schedule", function()
       end
    end)
 
+   it("is from the recipe in run.json, as a partition is, whatever flags say", function()
+      local forms = {
+         { IN_CALL:format("lazy", "true"), "seq", "default" },
+         { IN_ARGS:format("lazy", "true"), "seq", "default" },
+         { 'ft.fine_tune { args = args, task = task, schedule = rule("lazy", true), partition = '
+            .. "function(p) local on = {} for i in ipairs(p.names) do on[i] = i < 9 and 1 or 2 end "
+            .. "return on end }", "custom", "recipe" },
+      }
+      for _, form in ipairs(forms) do
+         local body, partition, from = unpack(form)
+         files.in_directory(function(dir)
+            local _, err, exit = run(dir, body, "--schedule", "gpipe")
+            assert.equal(0, exit, err)
+            local record = recorded(dir, "run.json")
+            assert.same({ "lazy", partition }, { record.flags.schedule, record.flags.partition })
+            local origins = record.origins
+            assert.same({ "recipe", from, "command line", "default" },
+               { origins.schedule, origins.partition, origins.batch, origins.seed })
+         end)
+      end
+   end)
+
    it("goes on as it is, not as another one on which the numbers depend", function()
       files.in_directory(function(dir)
          local _, err, exit = run(dir, IN_CALL:format("lazy", "false"))

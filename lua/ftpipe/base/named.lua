@@ -3,14 +3,19 @@
 
 local M = {}
 
+M.FOLLOWS = "follows from other flags" -- an origin
+
 local FLAGS = { __index = { flagged = true } }
 
 --- Marks values as those of flags.
 -- @tparam table values
--- @tparam[opt] table origins by name, where each value is from
+-- @tparam[opt] table origins by name, where each value is from, as it is now
 function M.flags(values, origins)
-   local meta = origins and { __index = { flagged = true }, origins = origins } or FLAGS
-   return setmetatable(values, meta)
+   if not origins then return setmetatable(values, FLAGS) end
+   local read = {}
+   for name in pairs(origins) do read[name] = values[name] end
+   return setmetatable(values,
+      { __index = { flagged = true }, origins = origins, read = read })
 end
 
 local function is_flags(meta)
@@ -18,9 +23,15 @@ local function is_flags(meta)
    return type(index) == "table" and index.flagged == true
 end
 
---- By name where each value of flags is from: "command line", "recipe", "default"; empty where
--- nothing is known.
-function M.origins(values) return (getmetatable(values) or {}).origins or {} end
+--- By name where each value of flags is from: "command line", "recipe", "default"; what is another
+-- value since the flags were read is from the recipe. Empty where nothing is known.
+function M.origins(values)
+   local meta, now = getmetatable(values) or {}, {}
+   for name, origin in pairs(meta.origins or {}) do
+      now[name] = rawget(values, name) == meta.read[name] and origin or "recipe"
+   end
+   return now
+end
 
 --- Marks values as those of flags when the given ones are.
 function M.like(given, values)

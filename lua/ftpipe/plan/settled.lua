@@ -51,17 +51,17 @@ local OF_RECIPES = {
    groups = { type = "string|table", help = "in place of --groups, as in ft.plan" },
 }
 
---- The options of a plan from what is given: those themselves, or flags and data of a recipe.
+--- The options of a plan from what is given: those themselves, or flags and data of a recipe, with
+-- what is given in place of flags as `instead`.
 local function options_of(given)
    if given.args then
       local o = opts.check("ft.plan", OF_RECIPES, given)
       for _, name in ipairs(o.args.plan and { "schedule", "partition" } or {}) do
          if o[name] then usage.of(o.args, "{plan} decides what %s says, leave one out", name) end
       end
-      local args = copy(o.args, {
-         schedule = o.schedule, partition = o.partition, groups = o.groups,
-      })
-      return arguments.of(o.model, o.data, args), args
+      local instead = { schedule = o.schedule, partition = o.partition, groups = o.groups }
+      local args = copy(o.args, instead)
+      return copy(arguments.of(o.model, o.data, args), { instead = instead }), args
    end
    return opts.check("ft.plan", M.rules, given)
 end

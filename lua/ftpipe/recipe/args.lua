@@ -393,7 +393,7 @@ function M.parse(declaration, argv)
    local origins = origins_of(declared, flags, result, given)
    for _, flag in ipairs(flags) do
       if opts.follow(flag.rule, flag.name, values, given) then
-         origins[flag.name] = "follows from other flags"
+         origins[flag.name] = named.FOLLOWS
       end
    end
    return named.flags(values, origins), given
@@ -466,6 +466,10 @@ return setmetatable(M, { __call = function(_, declared)
    if refusal then core.fail("invalid argument", refusal, 2) end
    local argv = rawget(_G, "arg") or {}
    local values, given = M.read(declared, argv, argv[0] or "FILE")
-   if values.out == run_name.AUTO then values.out = run_name.directory(values) end
+   if values.out == run_name.AUTO then
+      local origins = named.origins(values)
+      values.out = run_name.directory(values)
+      named.flags(values, origins)
+   end
    return values, given
 end })

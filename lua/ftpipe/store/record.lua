@@ -11,8 +11,8 @@
 --    state    "running" until its end; then "done", "stopped" by a signal, or "failed"
 --    exit     the exit code of its end; ended, when that was; wall_seconds, since `started`;
 --             problem, what was said of it
---    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule and
---             --groups, what was used
+--    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule,
+--             --groups and a partition of the recipe's own, what was used
 --    origins  where each of them is from: the command line, the recipe, a default
 --    partition  its name, the same when the run goes on with the plan that it has
 --    stages   where each stage begins and ends, for people
@@ -103,9 +103,23 @@ local function spans_of(plan)
    return spans
 end
 
+--- The flags of a run as they were used, and where each is from.
+local function flags_of(run)
+   local o = run.plan.options
+   local args = copy(run.args, o.instead)
+   local origins, is_named = named.origins(args), type(args.partition) == "string"
+   if args.plan then origins.schedule = named.FOLLOWS end
+   if args.warmup and args.warmup ~= run.rate.warmup then origins.warmup = named.FOLLOWS end
+   return plain(copy(args, {
+      warmup = run.rate.warmup, lr_schedule = run.rate.schedule, schedule = o.schedule,
+      groups = run.plan.groups.all, partition = not is_named and run.plan.partition.name or nil,
+   })), origins
+end
+
 --- What run.json says of a run that begins.
 -- @treturn table for M.text
 function M.of(run)
+   local flags, origins = flags_of(run)
    return {
       format = FORMAT,
       id = run_name.of(run.out),
@@ -117,11 +131,8 @@ function M.of(run)
       devices = core.json.array(column(run.plan.devices, "name")),
       started = now(),
       state = "running",
-      flags = plain(copy(run.args, {
-         warmup = run.rate.warmup, lr_schedule = run.rate.schedule,
-         schedule = run.plan.options.schedule, groups = run.plan.groups.all,
-      })),
-      origins = named.origins(run.args),
+      flags = flags,
+      origins = origins,
       partition = run.plan.partition.name,
       stages = core.json.array(spans_of(run.plan)),
       task = plain(run.task:record()),
