@@ -416,9 +416,19 @@ static void swap_files(void)
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
     CHECK_STATUS(ft_swap_file_open(&file, p.directory, 3 * N, &err), FT_IO);
+    ft_error said = err;
+    CHECK(!file && mentions(&err, "no room for 0.0 MB of state"));
+    CHECK_STATUS(ft_swap_room(p.directory, (int64_t[]){4096, 4096}, 2, &err), FT_OK);
+    CHECK_STATUS(ft_swap_room(p.directory, (int64_t[]){4096, 3 * N}, 2, &err), FT_IO);
+    CHECK(!strcmp(said.message, err.message));
     setrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, handler);
-    CHECK(!file && mentions(&err, "no room for 0.0 MB of state"));
+    int64_t left = 0;
+    CHECK_STATUS(ft_disk_free(p.directory, &left, &err), FT_OK);
+    CHECK_STATUS(ft_swap_room(p.directory, (int64_t[]){left / 4, left / 4}, 2, &err), FT_OK);
+    int64_t more = left - left / 8; /* each alone has room, and others may use the disk now */
+    CHECK_STATUS(ft_swap_room(p.directory, (int64_t[]){left / 2, more}, 2, &err), FT_IO);
+    CHECK(mentions(&err, " of state: No space left on device"));
     CHECK_STATUS(ft_swap_file_open(&file, in(&p, "none"), N, &err), FT_NOT_FOUND);
     CHECK(place_free(&p) == 0); /* nothing is left there */
 }

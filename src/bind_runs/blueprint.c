@@ -491,6 +491,7 @@ void script_blueprint_class(lua_State *L)
                                        {"memory", blueprint_memory},
                                        {"check_memory", blueprint_check_memory},
                                        {"check_feed", script_blueprint_check_feed},
+                                       {"check_swap_room", script_blueprint_check_swap_room},
                                        {"state_bytes", blueprint_state_bytes},
                                        {"fit", script_blueprint_fit},
                                        {"share", script_blueprint_share},

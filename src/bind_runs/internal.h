@@ -18,13 +18,14 @@ ft_tasks script_opt_tasks(lua_State *L, int t, int n_stages);
 int script_engine_plan(lua_State *L);
 int script_engine_blueprint(lua_State *L);
 void script_blueprint_class(lua_State *L);
-/* blueprint:simulate(), :fit(), :volumes(), :sends(), :check_feed(). */
+/* blueprint:simulate(), :fit(), :volumes(), :sends(), :check_feed(), :check_swap_room(). */
 int script_blueprint_simulate(lua_State *L);
 int script_blueprint_fit(lua_State *L);
 int script_blueprint_share(lua_State *L);
 int script_blueprint_volumes(lua_State *L);
 int script_blueprint_sends(lua_State *L);
 int script_blueprint_check_feed(lua_State *L);
+int script_blueprint_check_swap_room(lua_State *L);
 /* What moves between devices and host memory, how large that is and where it lies; on the stack. */
 void script_tell_of_moves(lua_State *L, const ft_blueprint *blueprint, ft_simulation *options);
 /* How large things are on the devices of a leg, of its plan; on the stack. */

@@ -208,6 +208,18 @@ int script_blueprint_volumes(lua_State *L)
     return 1;
 }
 
+/*** Raises what a directory of swaps has no room for, in the words of a run; takes nothing.
+ * @function blueprint:check_swap_room
+ * @tparam string dir */
+int script_blueprint_check_swap_room(lua_State *L)
+{
+    ft_error err;
+    const ft_blueprint *b = script_check_blueprint(L, 1);
+    if (ft_run_check_swap_room(b, script_check_string(L, 2), &err) != FT_OK)
+        return script_raise(L, &err);
+    return 0;
+}
+
 /*** What devices send each other in the plan's longest leg, of its longest batches.
  * @function blueprint:sends
  * @treturn table by device: bytes by the word of the action that makes them, as forward */

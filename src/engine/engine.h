@@ -33,6 +33,8 @@ ft_status ft_run_join(ft_run **out, const ft_blueprint *blueprint, ft_world *wor
 /* FT_UNSUPPORTED where devices of that rank have channels and cannot open any here, in the words of
  * a run with FT_CHANNELS_OR_FAIL. */
 ft_status ft_run_check_channels(const ft_device *devices, int n, int rank, ft_error *err);
+/* What ft_run_join would find no room for in a `swap_dir`, in its words; takes nothing. */
+ft_status ft_run_check_swap_room(const ft_blueprint *blueprint, const char *dir, ft_error *err);
 /* Bytes per second that the slowest of these files was written with at the beginning; 0: none. */
 double ft_run_swap_rate(const ft_run *run);
 /* Ends a leg that is under way, gives cards the run's memory back, and lets the other processes

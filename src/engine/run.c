@@ -446,6 +446,11 @@ ft_status ft_run_check_channels(const ft_device *devices, int n, int rank, ft_er
     return FT_OK;
 }
 
+ft_status ft_run_check_swap_room(const ft_blueprint *blueprint, const char *dir, ft_error *err)
+{
+    return disks_check(blueprint, dir, err);
+}
+
 double ft_run_swap_rate(const ft_run *run)
 {
     return disks_rate(run);

@@ -144,6 +144,9 @@ ft_status ft_json_read(json_t **out, const char *path, ft_error *err);
  * from the beginning. FT_NOT_FOUND, FT_IO: the message begins with the directory. */
 typedef struct ft_swap_file ft_swap_file;
 ft_status ft_swap_file_open(ft_swap_file **out, const char *dir, int64_t bytes, ft_error *err);
+/* In the same words, without a file: FT_IO where n files of these sizes together have no room now,
+ * or one is larger than this process may write. Quotas are not asked. */
+ft_status ft_swap_room(const char *dir, const int64_t *bytes, int n, ft_error *err);
 void ft_swap_file_close(ft_swap_file *file); /* NULL is accepted */
 /* Its bytes as memory, between reads and writes; zeros at first, or what was written. */
 char *ft_swap_file_at(const ft_swap_file *file, int64_t at);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -41,14 +42,33 @@ static ft_status open_nameless(ft_swap_file *f, const char *dir, ft_error *err)
     return FT_OK;
 }
 
+static ft_status no_room(const char *dir, int64_t bytes, int code, ft_error *err)
+{
+    return ft_fail(err, FT_IO, "%s: no room for %.1f MB of state: %s", dir, (double)bytes / 1e6,
+                   strerror(code));
+}
+
+ft_status ft_swap_room(const char *dir, const int64_t *bytes, int n, ft_error *err)
+{
+    struct rlimit most;
+    int64_t left;
+    FT_TRY(ft_disk_free(dir, &left, err));
+    if (getrlimit(RLIMIT_FSIZE, &most)) return ft_errno_fail(err, dir, "cannot make a swap file");
+    for (int i = 0; i < n; i++) {
+        if (most.rlim_cur != RLIM_INFINITY && (uint64_t)bytes[i] > most.rlim_cur)
+            return no_room(dir, bytes[i], EFBIG, err);
+        if (bytes[i] > left) return no_room(dir, bytes[i], ENOSPC, err);
+        left -= bytes[i];
+    }
+    return FT_OK;
+}
+
 static ft_status take_room(ft_swap_file *f, ft_error *err)
 {
     int code;
     do code = posix_fallocate(f->fd, 0, f->bytes);
     while (code == EINTR); /* where signals come, as on a terminal that changes its size */
-    if (code)
-        return ft_fail(err, FT_IO, "%s: no room for %.1f MB of state: %s", f->dir,
-                       (double)f->bytes / 1e6, strerror(code));
+    if (code) return no_room(f->dir, f->bytes, code, err);
     void *map = mmap(NULL, (size_t)f->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
     if (map == MAP_FAILED) return ft_errno_fail(err, f->dir, "cannot map a swap file");
     f->map = map;

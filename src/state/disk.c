@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "io/io.h"
 #include "state/here.h"
 #include "state/state.h"
@@ -26,23 +27,43 @@ struct disk_home {
     uint64_t sum; /* of what was written last; by the stream out, then by the stream in */
 };
 
-bool disk_has(const ft_run *run, const ft_unit *unit)
+static bool may_lie_there(const ft_unit *unit)
 {
     bool wanted = unit->class == FT_MEMORY_WEIGHTS || unit->class == FT_MEMORY_OPTIMIZER;
-    return run->swap_dir && wanted && unit->goes_home;
+    return wanted && unit->goes_home;
 }
 
-static void count_units(const ft_run *run, disk_file *disks)
+bool disk_has(const ft_run *run, const ft_unit *unit)
 {
-    const ft_blueprint *b = run->blueprint;
+    return run->swap_dir && may_lie_there(unit);
+}
+
+/* What devices of a rank have on disk. */
+static void count_units(const ft_blueprint *b, int rank, disk_file *disks)
+{
     for (int i = 0; i < b->seating.n_seats * FT_MEMORY_CLASSES; i++) {
         const ft_unit *u = b->seats[i / FT_MEMORY_CLASSES].units[i % FT_MEMORY_CLASSES];
-        if (!u || !disk_has(run, u) || !seat_is_here(run, u->seat)) continue;
-        disk_file *d = &disks[b->seats[u->seat].device];
+        int device = b->seats[i / FT_MEMORY_CLASSES].device;
+        if (!u || !may_lie_there(u) || b->cut.devices[device].rank != rank) continue;
         int64_t bytes = ft_memory_round(u->bytes) + FT_GUARD_BYTES;
-        d->bytes += bytes;
-        if (bytes > d->piece_bytes) d->piece_bytes = bytes;
+        disks[device].bytes += bytes;
+        if (bytes > disks[device].piece_bytes) disks[device].piece_bytes = bytes;
     }
+}
+
+ft_status disks_check(const ft_blueprint *b, const char *dir, ft_error *err)
+{
+    int n = b->stays.n ? b->cut.n_devices : 0;
+    disk_file *disks = ft_alloc(n * (int64_t)sizeof *disks);
+    int64_t *bytes = ft_alloc(n * (int64_t)sizeof *bytes);
+    ft_status status = FT_OK;
+    if (!disks || !bytes) status = ft_fail(err, FT_NOMEM, "engine: no memory for swap files");
+    if (status == FT_OK && n) count_units(b, 0, disks);
+    for (int d = 0; d < n && status == FT_OK; d++) bytes[d] = disks[d].bytes;
+    if (status == FT_OK) status = ft_swap_room(dir, bytes, n, err);
+    ft_free(disks);
+    ft_free(bytes);
+    return status;
 }
 
 static ft_status open_disk(ft_run *run, int d, ft_error *err)
@@ -64,7 +85,7 @@ ft_status disks_open(ft_run *run, ft_error *err)
     if (!run->swap_dir) return FT_OK;
     run->disks = ft_arena_array(run->arena, run->n_devices, sizeof *run->disks);
     if (!run->disks) return ft_fail(err, FT_NOMEM, "engine: no memory for swap files");
-    count_units(run, run->disks);
+    count_units(run->blueprint, run->rank, run->disks);
     for (int d = 0; d < run->n_devices; d++)
         if (run->disks[d].bytes) FT_TRY(open_disk(run, d, err));
     return FT_OK;

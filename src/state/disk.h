@@ -12,6 +12,8 @@ bool disk_has(const ft_run *run, const ft_unit *unit);
 /* Opens a file for each device here with such units, of the size that they need. Nobody else has
  * it, so that runs may share a directory. */
 ft_status disks_open(ft_run *run, ft_error *err);
+/* What disks_open would find no room for, of a run of one process; opens nothing. */
+ft_status disks_check(const ft_blueprint *blueprint, const char *dir, ft_error *err);
 void disks_close(ft_run *run);
 /* Bytes per second that the slowest was written with when it was opened; 0: there is none. */
 double disks_rate(const ft_run *run);

@@ -2,6 +2,8 @@
 return {
    { "src/io/swap_file.c", "if (ft_swap_file_sum(to, n) == sum) return FT_OK;", "return FT_OK;",
       "c/io_files spec/swap_dir", "what was damaged on disk is taken for what was written" },
+   { "src/io/swap_file.c", "left -= bytes[i];", "", "c/io_files",
+      "state of several devices has each the room of all" },
    { "src/io/file.c", "err, writer->path, \"cannot create\"",
       "err, writer->temp, \"cannot create\"", "c/io_files",
       "an error names a file that nobody asked for" },

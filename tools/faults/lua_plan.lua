@@ -137,6 +137,8 @@ return {
       "a plan that updates in host memory has its state on disk" },
    { "lua/ftpipe/run/rehearse.lua", "plan:check_swap_dir()", "", "spec/dry_run",
       "a dry run does not look for the directory of swaps" },
+   { "lua/ftpipe/run/rehearse.lua", "if swap_dir then", "if not plan then", "spec/swap_dir",
+      "a dry run does not look for room in the directory of swaps" },
    { "lua/ftpipe/plan/swaps.lua", "return less and early or late",
       "return late", "spec/plan_moves", "the least memory has holes between places" },
    { "lua/ftpipe/plan/swaps.lua", "return some and fit.better(least, some) or least",

@@ -1,8 +1,8 @@
 --- What a run would stop at before its first step, found without running it, and in the words of
 -- the run itself. Flags, data, devices and memory were checked when it was planned; here the rest:
--- another process in --out, NCCL where it is asked for, the directory of swaps, tensors of the
--- checkpoint, arguments with which a run does not go on, the first batch, room on the disk. Nothing
--- is written, and no weight is read.
+-- another process in --out, NCCL where it is asked for, the directory of swaps and its room,
+-- tensors of the checkpoint, arguments with which a run does not go on, the first batch, room for a
+-- checkpoint. Nothing is written, and no weight is read.
 
 local directories = require("ftpipe.store.directory")
 local feed = require("ftpipe.data.feed")
@@ -36,6 +36,8 @@ return function(o)
    if args.out then directories.check_free(args) end
    transport.rehearse(args, plan.devices)
    plan:check_swap_dir()
+   local swap_dir = plan.options.swap_dir
+   if swap_dir then plan.blueprint:check_swap_room(swap_dir) end
    local from = args.resume and states.find(args.out)
    if from then
       check_numbers(o, from)
