@@ -85,6 +85,47 @@ describe("a timeline in characters", function()
          true), diff)
    end)
 
+   it("compares plans by what is trained, by lengths, and by clusters without a name", function()
+      local function explore(given)
+         return ft.explore("t5-small", copy({ devices = "sim:2x11GB", batch = 4, partition = "seq",
+            micro_batches = 2 }, given))
+      end
+      local function cluster(memory)
+         local card = { card = "2080ti", memory = memory }
+         return ft.cluster { devices = { card, card } }
+      end
+      local plain = explore {}
+      assert.matches("^  plan  schedule  stages ", tostring(ft.compare(plain, explore {})))
+      local cases = {
+         { "lora", "not given", "4", { lora = 4 } },
+         { "target", "8", "16", { target = 16 } },
+         { "freeze", "not given", "encoder.*,shared.*", { freeze = { "encoder.*", "shared.*" } } },
+         { "groups", "not given", "encoder.*: frozen", { groups = "encoder.*: frozen" } },
+         { "devices", "described 1", "described 2", { devices = cluster("8GB") },
+            explore { devices = cluster("11GB") } },
+         { "lora-alpha", "8", "16", { lora = 4, lora_alpha = 16 },
+            explore { lora = 4, lora_alpha = 8 } },
+         { "freeze", "encoder.*", "decoder.*", { freeze = { "decoder.*" } },
+            explore { freeze = { "encoder.*" } } },
+      }
+      for _, case in ipairs(cases) do
+         local name, one, other, given, first = unpack(case)
+         local lines = {}
+         for line in tostring(ft.compare(first or plain, explore(given))):gmatch("[^\n]+") do
+            lines[#lines + 1] = line:gsub("^ +", ""):gsub("  +", "|")
+         end
+         for i, word in ipairs { "plan|" .. name, "seq|" .. one, "seq|" .. other } do
+            assert.equal(word .. "|", lines[i]:sub(1, #word + 1))
+         end
+      end
+      local same = tostring(ft.compare(explore { devices = cluster("8GB") },
+         explore { devices = cluster("8GB") }))
+      assert.is_nil(same:find("described", 1, true))
+      local function of_graph(devices) return ft.explore(plain.graph, { devices = devices }) end
+      assert.matches("^  plan +devices .*\n  mixed +described .*\n  mixed +sim:2xa100 ",
+         tostring(ft.compare(of_graph(cluster("8GB")), of_graph("sim:2xa100"))))
+   end)
+
    it("says what a move changes, and not each stage that has another number behind it", function()
       local function explore(devices)
          return ft.explore("t5-small", { devices = devices, batch = 4, partition = "seq",

@@ -1,7 +1,9 @@
 --- What a plan is for and how it differs from another, in words.
 
+local class = require("ftpipe.base.class")
 local counted = require("ftpipe.base.counted")
 local edit = require("ftpipe.plan.edit")
+local groups = require("ftpipe.trained.groups")
 local options = require("ftpipe.plan.options")
 local over = require("ftpipe.plan.over")
 local playing = require("ftpipe.schedule.played")
@@ -79,18 +81,57 @@ end
 -- Of what a function or a table says nothing can be said.
 local OWN = { ["function"] = "one's own", table = "one's own", ["nil"] = "not given" }
 
--- What plans may differ in: names, and what a plan has.
+--- An option in words, a list as its text would be; and what it is, to be told from others that
+-- have the same words.
+local function told(value)
+   if type(value) == "table" and (type(value[1]) == "string" or type(value[1]) == "number") then
+      value = table.concat(value, ",")
+   end
+   return OWN[type(value)] or tostring(value), value
+end
+
+-- What plans may differ in: names, and what a plan has: in words, and itself where words may be the
+-- same.
 local TRAITS = {
    { "model", function(plan) return plan.options.model.name end },
    { "source", function(plan) return table.concat(plan.options.buckets, " ") end },
-   { "devices", function(plan) return plan.devices_name end },
+   { "target", function(plan) return told((plan.options.lengths or {}).target) end },
+   { "devices", function(plan)
+      local devices = plan.options.devices
+      return plan.devices_name, class.of(devices) == "cluster" and devices:json() or nil
+   end },
+   { "groups", function(plan)
+      local own = {} -- the others are those of train_only and freeze
+      for _, group in ipairs(plan.options.groups or {}) do
+         own[#own + 1] = not group.option and group or nil
+      end
+      return told(groups.text(own))
+   end },
 }
+local SAID, LOOKED_AT = { devices = true, groups = true }, options.rules("explore")
 for _, row in ipairs(options.taken_by("plan")) do
-   local function told(plan)
-      local value = plan.options[row[1]]
-      return OWN[type(value)] or tostring(value)
+   local name = row[1]
+   if (row.plans or LOOKED_AT[name]) and not SAID[name] then
+      TRAITS[#TRAITS + 1] = { name, function(plan) return told(plan.options[name]) end }
    end
-   if row.plans and row[1] ~= "devices" then TRAITS[#TRAITS + 1] = { row[1], told } end
+end
+
+--- The texts with a number behind those that are the same of things that are not: "described 2".
+local function numbered(texts, things)
+   local counts, numbers, result = {}, {}, {}
+   for i, text in ipairs(texts) do
+      local of_text, thing = numbers[text] or {}, things[i] == nil and text or things[i]
+      numbers[text] = of_text
+      if not of_text[thing] then
+         counts[text] = (counts[text] or 0) + 1
+         of_text[thing] = counts[text]
+      end
+      result[i] = of_text[thing]
+   end
+   for i, text in ipairs(texts) do
+      result[i] = counts[text] > 1 and ("%s %d"):format(text, result[i]) or text
+   end
+   return result
 end
 
 --- What plans differ in: { name =, texts = (by plan) } of each.
@@ -98,12 +139,11 @@ end
 function M.traits(plans)
    local differing = {}
    for _, row in ipairs(TRAITS) do
-      local trait, differs = { name = row[1], texts = {} }, false
-      for i, plan in ipairs(plans) do
-         trait.texts[i] = row[2](plan)
-         differs = differs or trait.texts[i] ~= trait.texts[1]
-      end
-      if differs then differing[#differing + 1] = trait end
+      local texts, things, differs = {}, {}, false
+      for i, plan in ipairs(plans) do texts[i], things[i] = row[2](plan) end
+      texts = numbered(texts, things)
+      for _, text in ipairs(texts) do differs = differs or text ~= texts[1] end
+      if differs then differing[#differing + 1] = { name = row[1], texts = texts } end
    end
    return differing
 end

@@ -4,7 +4,9 @@
 --    print(ft.compare(ft.explore("t5-base", { partition = "seq" }), ft.explore("t5-base")))
 
 local class = require("ftpipe.base.class")
+local clusters = require("ftpipe.placement.cluster")
 local column = require("ftpipe.base.column")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local explain = require("ftpipe.plan.explain")
 local guard = require("ftpipe.base.guard")
@@ -217,10 +219,20 @@ function M.beside(...)
    return setmetatable(list, Beside)
 end
 
---- Columns of what plans differ in, and no column says yet; none beside graphs of files, which have
--- no plan.
+--- Of a graph of a file, which has no plan, what explain.traits asks of one.
+local function like_plan(subject)
+   local o = subject.options
+   return {
+      options = copy(o, { model = { name = subject.title }, buckets = { o.source } }),
+      devices_name = o.devices and clusters.name_of(o.devices) or "those of the file",
+   }
+end
+
+--- Columns of what plans differ in, and no column says yet; none of models beside graphs of files,
+-- of which less is known.
 local function own_columns(list)
    local plans, shown, columns = column(list, "plan"), { partition = true, plan = true }, {}
+   for i, each in ipairs(#plans == 0 and list or {}) do plans[i] = like_plan(each) end
    for _, each in ipairs(PLANS) do shown[each[1]] = true end
    for _, trait in ipairs(#plans == #list and explain.traits(plans) or {}) do
       local name = trait.name:gsub("_", "-")
