@@ -36,6 +36,22 @@ describe("ft.planner", function()
       assert.not_equal(own.rows[1].options.schedule, own.rows[2].options.schedule)
    end)
 
+   it("says how many stages choices may have that look alike without it", function()
+      local alike = ft.planner("t5-small", options { counts = { 2 }, schedules = { "2bw" } })
+      local lines = tostring(alike)
+      assert.matches("^  micro%-batches +schedule +partition +at most +stages ", lines)
+      assert.matches("\n  2 +2bw +seq +2 +2 ", lines)
+      for _, most in ipairs { 4, 6 } do
+         assert.matches("\n  2 +2bw +mixed +" .. most .. " +schedule 2bw: ", lines)
+      end
+      local bounds = {}
+      for i, row in ipairs(alike:data()) do bounds[i] = row.stages_at_most end
+      assert.same({ 2, 4, 6 }, bounds)
+      local apart = ft.planner("t5-small", options { counts = { 4 }, schedules = { "1f1b" },
+         partitions = { "seq" } })
+      assert.is_nil(tostring(apart):find("at most", 1, true))
+   end)
+
    it("keeps a front that nothing beats in everything", function()
       assert.is_true(#found.front >= 1)
       local punctual = false

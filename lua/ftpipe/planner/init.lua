@@ -436,13 +436,34 @@ local COLUMNS = {
 -- Columns of a choice that there is no plan of, before why.
 local CHOICE_COLUMNS = 3
 
+-- Behind these, where choices would look alike without it: the stages that a plan may have.
+local AT_MOST = { "at most", function(row) return tostring(row.options.stages or "-") end }
+
+--- The columns, of which the first so many say what was chosen.
+local function columns_of(rows)
+   local seen = {}
+   for _, row in ipairs(rows) do
+      local words = { row.problem and "" or tostring(row.stages) }
+      for c = 1, CHOICE_COLUMNS do words[c + 1] = COLUMNS[c][2](row) end
+      local key, bound = table.concat(words, "|"), AT_MOST[2](row)
+      if seen[key] and seen[key] ~= bound then
+         local shown = { unpack(COLUMNS) }
+         table.insert(shown, CHOICE_COLUMNS + 1, AT_MOST)
+         return shown, CHOICE_COLUMNS + 1
+      end
+      seen[key] = bound
+   end
+   return COLUMNS, CHOICE_COLUMNS
+end
+
 --- Rows as words, the head first.
 function Found:cells()
-   local cells = { column(COLUMNS, 1), keys = CHOICE_COLUMNS }
+   local shown, n_choice = columns_of(self.rows)
+   local cells = { column(shown, 1), keys = n_choice }
    for i, row in ipairs(self.rows) do
       local words = {}
-      for c, shown in ipairs(COLUMNS) do
-         if not row.problem or c <= CHOICE_COLUMNS then words[#words + 1] = shown[2](row) end
+      for c, each in ipairs(shown) do
+         if not row.problem or c <= n_choice then words[#words + 1] = each[2](row) end
       end
       if row.problem then words[#words + 1] = row.problem end
       cells[i + 1] = words
@@ -463,7 +484,7 @@ function Found:data()
       local o = row.options
       list[i] = {
          micro_batches = o.micro_batches, schedule = schedules.name(o.schedule), packs = o.packs,
-         partition = placement.title(o.partition),
+         partition = placement.title(o.partition), stages_at_most = o.stages,
          seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
          chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
       }
