@@ -415,6 +415,8 @@ describe("ftpipe plan", function()
       process.refused(2, "profile has a model already, t5%-small; leave %-%-model out",
          { "profile", "t5-small", "--model", "gpt2" })
       refused(2, "%-%-batch 11 is not a multiple", "t5-small", "--batch", "11")
+      refused(2, "%-%-cost is what %-%-compare counts; leave it out, or give %-%-compare",
+         "t5-small", "--cost", "sum")
       refused(6, "%-%-model t5%-medium is neither a directory, nor in .*, nor a built%-in",
          "t5-medium")
       with_chain(function(path)

@@ -1,4 +1,5 @@
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local ft = require("ftpipe")
 local explain = require("ftpipe.plan.explain")
 local noise = require("ftpipe.planner.noise")
@@ -466,5 +467,9 @@ describe("a Lua table of options", function()
          .. "micro_batches = 5", { batch = 10, micro_batches = 8 })
       refused("unknown option 'microbatches' %(did you mean 'micro_batches'", { microbatches = 4 })
       refused("option 'recompute': 'sometimes' is not available", { recompute = "sometimes" })
+      for _, f in ipairs { ft.planner, ft.explore } do
+         assert.matches(": cost is what ft.compare counts; leave it out, or give it to ft.compare$",
+            files.failure(f, "t5-small", { devices = "sim:2x11GB", cost = "sum" }).message)
+      end
    end)
 end)

@@ -56,12 +56,16 @@ local function check_shown(flags, given, is_graph)
       end
    end
    if given.cost and not flags.compare and not is_graph then
-      usage("--cost is what --compare counts; leave it out, or give --compare")
+      usage("%s", require("ftpipe.planner.explore").no_cost(flags))
    end
 end
 
---- Options of ft.explore.
-local function options_of(flags) return options.pick("explore", flags) end
+--- Options of ft.explore; of a model --compare alone counts --cost.
+local function options_of(flags, of_model)
+   local o = options.pick("explore", flags)
+   if of_model then o.cost = nil end
+   return o
+end
 
 local function check_batch(flags)
    local problem = batch_parts(flags)
@@ -69,8 +73,8 @@ local function check_batch(flags)
 end
 
 --- The same for ft.planner: what was not given is left open.
-local function open_options(flags, given)
-   local o = options_of(flags)
+local function open_options(flags, given, of_model)
+   local o = options_of(flags, of_model)
    for _, key in ipairs { "micro_batches", "schedule", "partition" } do
       if not given[key] then o[key] = nil end
    end
@@ -170,7 +174,8 @@ end
 
 --- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.
 local function search(model, flags, given)
-   local found = require("ftpipe.planner").search(model, open_options(flags, given))
+   local found = require("ftpipe.planner").search(model,
+      open_options(flags, given, not model.nodes))
    if not found.best then
       io.stderr:write(tostring(found), "\n")
       local row = found.rows[1]
@@ -208,7 +213,7 @@ local function plan_model(name, flags, given)
    flags.devices = flags.devices or "cpu"
    if flags.search then return search(model, flags, given) end
    check_batch(flags)
-   local o = options_of(flags)
+   local o = options_of(flags, true)
    return require("ftpipe.planner.explore").model(model, o), model, o
 end
 

@@ -16,6 +16,7 @@ local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
 local late = require("ftpipe.schedule.late")
 local models = require("ftpipe.model")
+local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local planned_graph = require("ftpipe.planner.planned_graph")
@@ -35,6 +36,23 @@ function M.options(what, given)
    local problem = batch_parts(o)
    if problem then opts.fail(what, "%s", problem) end
    return o
+end
+
+--- Why `cost` is refused beside a model, whose plan counts times and bytes of its own.
+-- @tparam table o flags or options
+-- @local
+function M.no_cost(o)
+   local compare = o.flagged and named.name(o, "compare") or "ft.compare"
+   return ("%s is what %s counts; leave it out, or give %s"):format(named.name(o, "cost"), compare,
+      o.flagged and compare or "it to " .. compare)
+end
+
+--- Refuses it.
+-- @tparam string what the function in messages
+-- @tparam table o options of a plan, or of a search
+-- @local
+function M.check_cost(what, o)
+   if o.cost ~= OPTIONS.cost.default then opts.fail(what, "%s", M.no_cost(o)) end
 end
 
 --- Options of one plan, not of a search that tries several schedules.
@@ -79,8 +97,10 @@ end
 --   stages, schedule, staleness, recompute, optimizer, profile (as of ft.plan), seed
 -- @tparam[opt] table placements of earlier plans, see ftpipe.placement
 -- @treturn subject .plan; it may be over a budget, see `fits`
+-- @raise invalid argument: also where `cost` is given, which is for graphs
 function M.model(what, given, placements)
    local o = options_of_plan(given)
+   M.check_cost("ft.explore", o)
    return planned_model.plan(M.open(what), o, placements)
 end
 

@@ -314,6 +314,7 @@ end
 -- graph's file are those of one micro-batch, of whatever size: how many there are is not tried.
 local function settle(model, o, only)
    if not model.nodes then
+      explore.check_cost("ft.planner", o)
       o.devices = o.devices or "cpu"
       return #core.engine.devices(o.devices)
    end
