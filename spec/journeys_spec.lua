@@ -148,10 +148,10 @@ describe("the journey of", function()
          expect(train(a, "1f1b"), { "memory: cpu:0 predicted [%d.]+ MB, measured [%d.]+ MB %(",
             "\n +device +computed +data", "\n +cpu:0 +[%d.]+ %%" })
          train(b, "gpipe")
-         expect(said { "top", a, "--once" }, { "^step 10/10  loss ", "\ndevice 0  [#.]+ ",
+         expect(said { "top", a, "--once" }, { "^step 10/10  loss ", "\ncpu:0  [#.]+ ",
             "waits most for data of %S+, [%d.]+ %%" })
-         expect(said { "trace", a, "--batches", "3-5", "--text" }, { "^device 0 |",
-            "\ndevice 1 |", "forward  %S+ backward", "idle" })
+         expect(said { "trace", a, "--batches", "3-5", "--text" }, { "^cpu:0 |",
+            "\ncpu:1 |", "forward  %S+ backward", "idle" })
          expect(said { "trace", a, "--batches", "3-5", "--out", directory .. "/t.json" },
             { "t.json: %d+ events, %d+ kB" })
          expect(said({ "runs", "diff", a, b }, 1), { 'schedule +"1f1b"  "gpipe"',

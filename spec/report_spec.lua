@@ -31,7 +31,7 @@ describe("a report", function()
       assert.matches("<p>Began %d+%-%S+ on [^:]+: <code>%S+ recipes/t5_rte.lua %-%-steps 6 ", page)
       for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
          "<td[^>]*>encoder/embed %.%. encoder/block.%d/%w+</td>",
-         "<td[^>]*>encoder/%S+ %.%. head</td>",
+         "<td[^>]*>encoder/%S+ %.%. head</td>", "stage 1 on cpu:1: %d+ operators",
          "of the last leg", "waits for", "%-%-lr</td><td class=\"n\">0.002</td><td>command line<",
          "%-%-batch</td><td class=\"n\">32</td><td>recipe<", "%-%-seed</td>.->default<" }
       do
@@ -48,7 +48,7 @@ describe("a report", function()
       local path = other .. "/timeline.json"
       core.sys.write_file(path, (core.sys.read_file(path):gsub('"traceEvents":%[', '%0'
          .. '{"ph":"M","pid":1,"name":"process_labels","args":{"labels":"clock to 0.120 ms<"}},')))
-      assert.matches("below its budget%. device 1: clock to 0%.120 ms&lt;%.</p>",
+      assert.matches("below its budget%. cpu:1: clock to 0%.120 ms&lt;%.</p>",
          (ftpipe { "report", other, "--out", "-" }))
       assert.matches("below its budget%.</p>", (ftpipe { "report", directory .. "/run", "--out",
          "-" }))
@@ -75,7 +75,7 @@ describe("a report", function()
       assert.is_true(#page > 20000 and #page < 1e6, #page)
       assert.matches("It has not ended", page)
       assert.not_matches("held%-out", page) -- no curve, no name of one
-      assert.matches("<td>0,1</td>", page)
+      assert.matches("<td>cpu:0, cpu:1</td>", page)
       local said = "metrics%.jsonl: 2 lines left out, damaged" -- the last, cut, is none of them
       assert.matches(said, page)
       assert.matches(said, (ftpipe { "runs", "show", long }))

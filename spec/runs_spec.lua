@@ -177,7 +177,7 @@ describe("ftpipe top", function()
          local out = ftpipe { "top", directory .. "/a" }
          assert.matches("^step 3/3  loss %S+ .-done\n%S+ samples/s  %d+ tokens/s\n"
             .. "held%-out after step 3: accuracy %S+ %%\n"
-            .. "device 0  #*%.* +%d+ %% busy  %S+ MB[^\n]*\ndevice 1 ", out)
+            .. "cpu:0  #*%.* +%d+ %% busy  %S+ MB[^\n]*\ncpu:1  ", out)
          local file = io.open(directory .. "/a/metrics.jsonl", "a")
          file:write('{"v":1,"step":4,"lo') -- a line that is being written
          file:close()

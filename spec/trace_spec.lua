@@ -67,11 +67,11 @@ describe("ftpipe trace", function()
          assert.is_true(arrows >= 16, arrows) -- 4 micro-batches there and back, of two batches
          assert.same({ pairs_of[1].s.name }, { pairs_of[1].f.name })
          out = ftpipe { "trace", run, "--batches", "1", "--text" }
-         for d = 0, 1 do assert.matches(("device %d |[^|]+| +%%d+ %%%%\n"):format(d), out) end
+         for d = 0, 1 do assert.matches(("cpu:%d |[^|]+| +%%d+ %%%%\n"):format(d), out) end
          assert.matches("\nbetween devices: 8 values, [^\n]+ each from made to taken, %d+ %% of it "
             .. "while the taker computes\n$", out)
          local terminal = pty.open("trace '" .. run .. "'") -- nobody reads JSON there
-         terminal:wait("device 1 |[^|]+| +%d+ %%\r\n")
+         terminal:wait("cpu:1 |[^|]+| +%d+ %%\r\n")
          terminal:close()
          out = ftpipe { "trace", run, "--out", run .. "/window.json" }
          assert.matches("window.json: %d+ events, %d+ kB\n$", out)

@@ -119,6 +119,11 @@ static void test_what_copies_carry(void)
     CHECK(strstr(text.data, "{\"ph\":\"C\",\"pid\":0,\"ts\":0.010,\"name\":\"memory\",\"args\":{"
                             "\"bytes\":207}},\n"));
     ft_text_fini(&text);
+    ft_holdings called = held;
+    called.device_names = (const char *const[]){"sim:0 \"a\\b\"\n"};
+    CHECK_STATUS(ft_timeline_write_trace(t, &alone, &called, &text, &err), FT_OK);
+    CHECK(strstr(text.data, "\"args\":{\"name\":\"sim:0 \\\"a\\\\b\\\" \"}}"));
+    ft_text_fini(&text);
     ft_timeline_free(t);
 }
 

@@ -28,7 +28,7 @@ int script_blueprint_check_feed(lua_State *L);
 int script_blueprint_check_swap_room(lua_State *L);
 /* What moves between devices and host memory, how large that is and where it lies; on the stack. */
 void script_tell_of_moves(lua_State *L, const ft_blueprint *blueprint, ft_simulation *options);
-/* How large things are on the devices of a leg, of its plan; on the stack. */
+/* What the devices of a leg are called, and how large things are on them; on the stack. */
 ft_holdings script_holdings(lua_State *L, const ft_blueprint *blueprint, const ft_plan *leg);
 
 /* blueprint:run(), and the class of what it gives. */

@@ -56,7 +56,10 @@ ft_holdings script_holdings(lua_State *L, const ft_blueprint *b, const ft_plan *
     int n = leg->n_stages;
     int64_t *saved_bytes = lua_newuserdata(L, (size_t)n * sizeof *saved_bytes);
     for (int s = 0; s < n; s++) saved_bytes[s] = ft_blueprint_slot_bytes(b, s);
+    const char **names = lua_newuserdata(L, (size_t)b->cut.n_devices * sizeof *names);
+    for (int d = 0; d < b->cut.n_devices; d++) names[d] = b->cut.devices[d].name;
     return (ft_holdings){.plan = leg,
+                         .device_names = names,
                          .saved_bytes = saved_bytes,
                          .moved_bytes = (const int64_t(*)[FT_MEMORY_CLASSES])push_bytes(L, b),
                          .staying_bytes = push_staying(L, b)};

@@ -107,9 +107,10 @@ int64_t ft_timeline_critical_path(const ft_timeline *timeline, int64_t *events, 
  * another device, or a copy. Zeros in a run's timeline, which knows no causes. */
 void ft_timeline_stalls(const ft_timeline *timeline, int device, int64_t by_kind[FT_ACT_COUNT]);
 
-/* How large things are on devices, in bytes. */
+/* What devices are called, and how large things are on them, in bytes. */
 typedef struct ft_holdings {
     const ft_plan *plan;
+    const char *const *device_names; /* NULL: by their numbers */
     const int64_t *saved_bytes; /* by stage: what a micro-batch's forward leaves for its backward */
     const int64_t (*moved_bytes)[FT_MEMORY_CLASSES]; /* by replica, in the order of the plan's
                                                         replica_device: what a move of the class

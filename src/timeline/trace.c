@@ -56,14 +56,26 @@ static void write_clock(const ft_timeline *t, int device, ft_text *text)
                 device, words);
 }
 
-static void write_names(const ft_timeline *t, bool *placed, ft_text *text)
+/* What a device is called; what JSON cannot have in a text is a blank. */
+static void write_device(const ft_holdings *h, int device, ft_text *text)
+{
+    if (!h || !h->device_names) {
+        ft_text_add(text, "device %d", device);
+        return;
+    }
+    for (const char *at = h->device_names[device]; *at; at++) {
+        bool is_marked = *at == '"' || *at == '\\';
+        ft_text_add(text, "%s%c", is_marked ? "\\" : "", (unsigned char)*at < ' ' ? ' ' : *at);
+    }
+}
+
+static void write_names(const ft_timeline *t, const ft_holdings *h, bool *placed, ft_text *text)
 {
     for (int d = 0; d < t->n_devices; d++) {
-        ft_text_add(
-            text,
-            "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"device "
-            "%d\"}},\n",
-            d, d);
+        ft_text_add(text,
+                    "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"", d);
+        write_device(h, d, text);
+        ft_text_add(text, "\"}},\n");
         write_clock(t, d, text);
     }
     for (int64_t i = 0; i < t->n_events; i++) {
@@ -198,7 +210,7 @@ ft_status ft_timeline_write_trace(const ft_timeline *timeline, const ft_plan *pl
     bool *placed = ft_alloc(timeline->n_stages);
     if (!placed) return ft_fail(err, FT_NOMEM, "timeline: no memory for the trace");
     ft_text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    write_names(timeline, placed, text);
+    write_names(timeline, holdings, placed, text);
     ft_free(placed);
     write_waits(timeline, plan, text);
     for (int d = 0; holdings && timeline->n_events && d < timeline->n_devices; d++)

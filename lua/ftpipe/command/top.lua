@@ -9,6 +9,7 @@ local records = require("ftpipe.store.record")
 local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 local waits = require("ftpipe.schedule.waits")
+local words = require("ftpipe.base.words")
 
 local M = { help = "what a run does now, from another terminal" }
 
@@ -78,11 +79,15 @@ function M.lines(record, step, evaluation, running, leg)
       lines[3] = ("held-out after step %d: %s %.4g %s"):format(evaluation.step, evaluation.metric,
          evaluation.value, evaluation.unit or "")
    end
+   local names, longest_name = records.device_names(record, #(step.idle_percent or {})), 0
+   for _, name in ipairs(names) do longest_name = math.max(longest_name, words.width(name)) end
    for d, idle in ipairs(step.idle_percent or {}) do
       local busy = math.max(0, math.min(BAR, math.floor(BAR * (100 - idle) / 100 + 0.5)))
       local wait = leg and longest(leg, d) or ""
-      lines[#lines + 1] = ("device %d  %s%s %3.0f %% busy  %s%s"):format(d - 1, ("#"):rep(busy),
-         ("."):rep(BAR - busy), 100 - idle, units.format_bytes((step.memory_bytes or {})[d] or 0),
+      local padding = (" "):rep(longest_name - words.width(names[d]))
+      lines[#lines + 1] = ("%s%s  %s%s %3.0f %% busy  %s%s"):format(names[d], padding,
+         ("#"):rep(busy), ("."):rep(BAR - busy), 100 - idle,
+         units.format_bytes((step.memory_bytes or {})[d] or 0),
          wait ~= "" and "  waits most for " .. wait or "")
    end
    return lines

@@ -40,17 +40,17 @@ local function curve(name, rows, field, i, dots)
    return { name = name, points = points, dots = dots }
 end
 
---- A curve for each device, or stage.
-local function by(what, rows, field)
+--- A curve for each device, or stage; `name` gives what it is called.
+local function by(name, rows, field)
    local n, series = 0, {}
    for _, row in ipairs(rows) do
       n = math.max(n, #(row[field] or {}))
    end
-   for i = 1, n do series[i] = curve(what .. " " .. i - 1, rows, field, i) end
+   for i = 1, n do series[i] = curve(name(i), rows, field, i) end
    return series
 end
 
-local function charts(rows)
+local function charts(rows, record)
    local metric = "score"
    for _, row in ipairs(rows) do metric = row.metric or metric end
    local list = {}
@@ -60,11 +60,13 @@ local function charts(rows)
    add(metric:gsub("^%l", string.upper), { curve("held-out", rows, "value", nil, true) })
    add("Learning rate", { curve("rate", rows, "lr") })
    add("Norm of the gradient", { curve("before clipping", rows, "gnorm") })
-   local gaps = by("stage", rows, "gap")
+   local gaps = by(function(s) return "stage " .. s - 1 end, rows, "gap")
    if #gaps > 0 then add("How far weights went between forward and backward", gaps) end
    add("Samples a second", { curve("so far", rows, "samples_per_second") })
    add("Tokens a second", { curve("without padding", rows, "tokens_per_second") })
-   add("Waiting, percent of a leg", by("device", rows, "idle_percent"))
+   add("Waiting, percent of a leg", by(function(d)
+      return records.device_name(record, d)
+   end, rows, "idle_percent"))
    return '<h2>Steps</h2><div class="charts">' .. table.concat(list, "\n") .. "</div>"
 end
 
@@ -99,13 +101,13 @@ local function timeline_part(dir, summary)
       timeline.svg(played, names, summary.memory_budget_bytes))
 end
 
---- Numbers of devices as plans count them: "0", or "0,1" of replicas.
-local function places_text(devices)
-   local numbers = {}
+--- Devices of a stage: "cpu:0", or "cpu:0, cpu:1" of replicas.
+local function places_text(devices, record)
+   local names = {}
    for i, device in ipairs(type(devices) == "table" and devices or { devices }) do
-      numbers[i] = device - 1
+      names[i] = records.device_name(record, device)
    end
-   return table.concat(numbers, ",")
+   return table.concat(names, ", ")
 end
 
 --- Operators in the order of the graph: those of one stage that stand one behind the other.
@@ -130,7 +132,7 @@ local function partition_part(plan, record)
    local spells, counts = spells_of(plan.node_stage)
    local cells, spans = { { "stage", "device", "operators", "from .. to" } }, record.stages
    for s, devices in ipairs(plan.device) do
-      cells[s + 1] = { tostring(s - 1), places_text(devices), tostring(counts[s] or 0),
+      cells[s + 1] = { tostring(s - 1), places_text(devices, record), tostring(counts[s] or 0),
          spans[s] or "-" }
    end
    local parts, n_devices = {}, 0
@@ -138,16 +140,16 @@ local function partition_part(plan, record)
       local devices = plan.device[spell.stage]
       local device = type(devices) == "table" and devices[1] or devices
       n_devices = math.max(n_devices, device)
-      parts[i] = { ("stage %d on device %d: %s"):format(spell.stage - 1, device - 1,
-         counted(spell.count, "operator")), spell.count, colour(device) }
+      parts[i] = { ("stage %d on %s: %s"):format(spell.stage - 1,
+         records.device_name(record, device), counted(spell.count, "operator")), spell.count,
+         colour(device) }
    end
-   local names = {}
-   for d = 1, n_devices do names[d] = "device " .. d - 1 end
+   local names = records.device_names(record, n_devices)
    return ("<h2>Partition</h2>%s%s%s"):format(html.table(cells), html.legend(names),
       html.bar(counted(total, "operator") .. ", in the order of the graph", total, parts))
 end
 
-local function memory_part(plan, summary)
+local function memory_part(plan, record, summary)
    if not plan.memory then return nil end
    local rows = { { "device", "planned", "measured", "of the plan" } }
    local classes, totals, bars = column(core.schedule.memory_classes(), "name"), {}, {}
@@ -158,7 +160,7 @@ local function memory_part(plan, summary)
    local most = math.max(unpack(totals))
    for d, bytes in ipairs(plan.memory) do
       local measured = (summary.memory_measured_bytes or {})[d]
-      rows[#rows + 1] = { tostring(d - 1), units.format_bytes(totals[d]),
+      rows[#rows + 1] = { records.device_name(record, d), units.format_bytes(totals[d]),
          measured and units.format_bytes(measured) or "-",
          measured and ("%.1f %%"):format(100 * measured / totals[d]) or "-" }
       local parts = {}
@@ -166,7 +168,7 @@ local function memory_part(plan, summary)
          parts[c] = { ("%s %s"):format(class, units.format_bytes(bytes[class])), bytes[class],
             colour(c) }
       end
-      bars[d] = html.bar("device " .. d - 1, most, parts)
+      bars[d] = html.bar(records.device_name(record, d), most, parts)
    end
    return "<h2>Memory</h2>" .. html.table(rows) .. html.legend(classes) .. table.concat(bars, "\n")
 end
@@ -175,10 +177,9 @@ end
 -- Words.
 
 --- What devices did with their time, and their copies.
-local function time_part(summary)
+local function time_part(record, summary)
    if not summary.shares_percent then return nil end
-   local names = {}
-   for d in ipairs(summary.shares_percent) do names[d] = "device " .. d - 1 end
+   local names = records.device_names(record, #summary.shares_percent)
    local text = "<h2>Time</h2><p>What devices did of it: computed, or waited, and for what.</p>"
       .. html.table(waits.cells(summary.shares_percent, names))
    if not summary.copies then return text end
@@ -249,7 +250,8 @@ local function plan_part(dir, record, summary)
    local fine, plan = pcall(texts.head, dir)
    if not fine and type(plan) ~= "table" then error(plan, 0) end
    if not fine then return ("<p>No plan: %s</p>"):format(xml.escape(plan.message)) end
-   return plan and (memory_part(plan, summary) or "") .. (partition_part(plan, record) or "")
+   if not plan then return nil end
+   return (memory_part(plan, record, summary) or "") .. (partition_part(plan, record) or "")
 end
 
 --- The page of a run's directory.
@@ -262,10 +264,10 @@ function M.page(dir)
    add(prediction_line(summary))
    add(began_line(record))
    local rows, damaged = left.rows(dir)
-   add(charts(rows))
+   add(charts(rows, record))
    add(damaged and ("<p>%s</p>"):format(xml.escape(damaged)))
    add(plan_part(dir, record, summary))
-   add(time_part(summary))
+   add(time_part(record, summary))
    add(timeline_part(dir, summary))
    parts[#parts + 1] = configuration(record)
    return html.page(title, parts)

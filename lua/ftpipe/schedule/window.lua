@@ -1,5 +1,7 @@
 --- Some batches out of a trace, as a run leaves it in timeline.json, which may come from anywhere.
 
+local shown = require("ftpipe.base.shown")
+
 local M = {}
 
 local function is_slice(event)
@@ -78,25 +80,29 @@ function M.names(events)
    return list
 end
 
---- "device 0" and the others that a trace names.
+local function numbered(pid) return ("device %d"):format(pid) end
+
+--- The devices that a trace names: "cpu:0", or "device 0" where that is not a text.
 function M.devices(events)
    local names = {}
    for _, event in ipairs(M.names(events)) do
       if event.name == "process_name" and tonumber(event.pid) then
-         names[event.pid + 1] = ("device %d"):format(event.pid)
+         local name = type(event.args) == "table" and event.args.name
+         names[event.pid + 1] = type(name) == "string" and shown(name) or numbered(event.pid)
       end
    end
    return names
 end
 
---- What is said of the clocks of devices, where they are not that of the trace: "device 1: clock to
+--- What is said of the clocks of devices, where they are not that of the trace: "cpu:1: clock to
 -- 0.120 ms".
 function M.clocks(events)
-   local list = {}
+   local list, devices = {}, M.devices(events)
    for _, event in ipairs(M.names(events)) do
       local words = event.name == "process_labels" and event.args and event.args.labels
-      if type(words) == "string" then
-         list[#list + 1] = ("device %d: %s"):format(event.pid, words)
+      if type(words) == "string" and tonumber(event.pid) then
+         local name = devices[event.pid + 1] or numbered(event.pid)
+         list[#list + 1] = ("%s: %s"):format(name, words)
       end
    end
    return list

@@ -29,6 +29,7 @@ local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local processor = require("ftpipe.base.processor")
 local run_name = require("ftpipe.store.name")
+local shown = require("ftpipe.base.shown")
 local small_file = require("ftpipe.base.small_file")
 
 local M = {}
@@ -150,6 +151,21 @@ function M.ended(record, seconds, problem)
       state = state, exit = not problem and 0 or raised.exit or 1, ended = now(),
       wall_seconds = seconds, problem = problem and legible(tostring(problem):match("^[^\n]*")),
    })
+end
+
+--- What a device of a run is called: its name, or its number where the record does not say it.
+-- @tparam table record of M.read
+-- @tparam int d
+function M.device_name(record, d)
+   local name = record.devices[d]
+   return name and shown(name) or ("device %d"):format(d - 1)
+end
+
+--- The same of its first n devices.
+function M.device_names(record, n)
+   local names = {}
+   for d = 1, n do names[d] = M.device_name(record, d) end
+   return names
 end
 
 --- How a run stands.
