@@ -33,9 +33,9 @@ describe("a cluster from a text", function()
    it("prints equal devices on one line", function()
       local text = tostring(cluster "2xh200+4x3090")
       assert.matches("^cluster sim:2xh200%+4x3090: 6 devices, 378.0 GB\n", text)
-      assert.matches("\n  1 to 2: 2 x h200 +141.0 GB, 50.9 TFLOP/s, memory 4080 GB/s, link 450 GB",
-         text)
-      assert.matches("\n  3 to 6: 4 x 3090 ", text)
+      assert.matches("\n  sim:0 to sim:1: 2 x h200 +141.0 GB, 50.9 TFLOP/s, "
+         .. "memory 4080 GB/s, link 450 GB", text)
+      assert.matches("\n  sim:2 to sim:5: 4 x 3090 ", text)
    end)
 
    it("has measured rates when asked for", function()
@@ -115,16 +115,16 @@ describe("a cluster from a table", function()
    it("prints hosts and network", function()
       local text = tostring(two_hosts())
       assert.matches("^cluster shed: 3 devices, 28.0 GB\n", text)
-      assert.matches("\n  1 to 2: 2 x 2080ti .* in a\n", text)
+      assert.matches("\n  sim:0 to sim:1: 2 x 2080ti .* in a\n", text)
       assert.matches("\n  host a +10 GB/s, 2 us, shared by all transfers\n", text)
       assert.matches("\n  network +1.2 GB/s, 30 us\n", text)
    end)
 
    it("prints links of pairs", function()
       local c = two_hosts()
-      assert.matches("\n  device 1 and 2 +50 GB/s, 1 us$", tostring(c))
+      assert.matches("\n  sim:0 and sim:1 +50 GB/s, 1 us$", tostring(c))
       assert.equal(50e9, core.json.decode(c:json()).links[1].bytes_per_s)
-      assert.matches("\n  device 1 to 2 +9 GB/s, 10 us$", tostring(cluster {
+      assert.matches("\n  sim:0 to sim:1 +9 GB/s, 10 us$", tostring(cluster {
          devices = { { card = "2080ti", count = 2 } },
          links = { { from = 1, to = 2, bandwidth = "9GB/s", one_way = true } },
       }))
@@ -315,22 +315,22 @@ describe("a cluster from a table", function()
    it("says which row is wrong and how", function()
       refused("there is no device", { devices = {} })
       refused("option 'devices' is missing", {})
-      refused("device 2: there is no card 'v10' %(did you mean 'v100'%?%)",
+      refused("devices%[2%]: there is no card 'v10' %(did you mean 'v100'%?%)",
          { devices = { { card = "t4" }, { card = "v10" } } })
-      refused("device 1: 'flops' is %-1, expected more than 0",
+      refused("devices%[1%]: 'flops' is %-1, expected more than 0",
          { devices = { { card = "t4", flops = -1 } } })
-      refused("device 1: 'memory' is missing, and no card says it", { devices = { {} } })
-      refused("device 1: option 'bandwidth': expected a rate such as 12GB/s, got '5 m'",
+      refused("devices%[1%]: 'memory' is missing, and no card says it", { devices = { {} } })
+      refused("devices%[1%]: option 'bandwidth': expected a rate such as 12GB/s, got '5 m'",
          { devices = { { card = "t4", bandwidth = "5 m" } } })
-      refused("device 1: unknown option 'flop' %(did you mean 'flops'%?%)",
+      refused("devices%[1%]: unknown option 'flop' %(did you mean 'flops'%?%)",
          { devices = { { card = "t4", flop = 1 } } })
       refused("devices are in 2 hosts, and 'network' does not say",
          { devices = { { card = "t4", host = "a" }, { card = "t4", host = "b" } } })
       refused("host 'c': no device is in it",
          { devices = { { card = "t4" } }, hosts = { c = { bandwidth = 1 } } })
-      refused("link 1: 'to' is device 3, there are 2", { devices = { { card = "t4", count = 2 } },
+      refused("link 1: 'to' is 3, expected 1 to 2", { devices = { { card = "t4", count = 2 } },
          links = { { from = 1, to = 3, bandwidth = 1 } } })
-      refused("link 1: from device 2 to itself", { devices = { { card = "t4", count = 2 } },
+      refused("link 1: 'from' and 'to' are both 2", { devices = { { card = "t4", count = 2 } },
          links = { { from = 2, to = 2, bandwidth = 1 } } })
       refused("option 'count': expected 1 to 1024, got 0",
          { devices = { { card = "t4", count = 0 } } })
@@ -347,13 +347,13 @@ describe("a cluster from a table", function()
    end)
 
    it("is checked again by the engine", function()
-      assert.matches("device 1: 'flops_per_s' is %-1, expected a number above 0",
+      assert.matches("devices%[1%]: 'flops_per_s' is %-1, expected a number above 0",
          files.failure(core.engine.devices, { { memory_bytes = 1, flops_per_s = -1 } }))
       local function wrong(key, value, expected)
          local row = { memory_bytes = 1, flops_per_s = 1, bytes_per_s = 1, link_bytes_per_s = 1 }
          row[key] = value
          local said = tostring(files.failure(core.engine.devices, { row }))
-         assert.matches(("device 1: '%s' is .*, expected a%s"):format(key, expected), said)
+         assert.matches(("devices%%[1%%]: '%s' is .*, expected a%s"):format(key, expected), said)
       end
       for _, key in ipairs { "threads", "card", "rank" } do
          wrong(key, 1.5, " whole number from [01] to 32767$")

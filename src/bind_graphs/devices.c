@@ -17,7 +17,7 @@ static double row_number(lua_State *L, int i, const char *key, double preset, bo
     double value = lua_isnil(L, -1) ? preset : lua_tonumber(L, -1);
     bool fits = value > 0 || (may_be_zero && value == 0);
     if ((!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TNUMBER) || !fits || !isfinite(value))
-        script_fault(L, "device %d: '%s' is %s, expected a number %s", i, key,
+        script_fault(L, "devices[%d]: '%s' is %s, expected a number %s", i, key,
                      lua_isnil(L, -1)      ? "missing"
                      : lua_tostring(L, -1) ? lua_tostring(L, -1)
                                            : "?",
@@ -33,14 +33,14 @@ static int64_t row_integer(lua_State *L, int i, const char *key, double preset, 
     double value = row_number(L, i, key, preset, least == 0);
     bool counts = most <= INT32_MAX;
     if (!(value >= least && value <= most) || (counts && value != floor(value)))
-        script_fault(L, "device %d: '%s' is %.17g, expected a%s number from %.0f to %.0f", i, key,
+        script_fault(L, "devices[%d]: '%s' is %.17g, expected a%s number from %.0f to %.0f", i, key,
                      value, counts ? " whole" : "", least, most);
     return (int64_t)value;
 }
 
 static void read_device(lua_State *L, int i, ft_device *d)
 {
-    if (!lua_istable(L, -1)) script_fault(L, "device %d: expected a table", i);
+    if (!lua_istable(L, -1)) script_fault(L, "devices[%d]: expected a table", i);
     lua_getfield(L, -1, "kind");
     const char *kind = lua_tostring(L, -1);
     const ft_driver *driver = kind ? ft_driver_find(kind, strlen(kind)) : NULL;

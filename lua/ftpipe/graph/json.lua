@@ -70,7 +70,7 @@ function M.read(root, path)
    end
    local parts = b:finish()
    for d, row in ipairs(root.devices and builder.list(root, "devices", path) or {}) do
-      local where = ("%s: device %d"):format(path, d)
+      local where = ("%s: devices[%d]"):format(path, d)
       parts.devices = parts.devices or {}
       parts.devices[d] = builder.device(where, builder.object(row, where))
    end

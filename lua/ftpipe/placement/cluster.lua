@@ -121,7 +121,7 @@ end
 local function latency_ns(seconds) return seconds and 1e9 * seconds or LATENCY_NS end
 
 local function add_devices(cluster, number, given)
-   local what = ("device %d"):format(number)
+   local what = ("devices[%d]"):format(number)
    local row = check_row(what, DEVICE, given)
    local card = row.card and find_card(row.card, what) or {}
    for _ = 1, row.count do
@@ -324,10 +324,10 @@ local function add_links(cluster, o)
       local row = check_row(what, LINK, given)
       for _, key in ipairs { "from", "to" } do
          if row[key] > #cluster then
-            fail("%s: '%s' is device %d, there are %d", what, key, row[key], #cluster)
+            fail("%s: '%s' is %d, expected 1 to %d", what, key, row[key], #cluster)
          end
       end
-      if row.from == row.to then fail("%s: from device %d to itself", what, row.from) end
+      if row.from == row.to then fail("%s: 'from' and 'to' are both %d", what, row.from) end
       local link = {
          from = row.from, to = row.to, bytes_per_s = rate(row, "bandwidth", nil, what),
          latency_ns = latency_ns(row.latency), eager_bytes = 0, one_way = row.one_way,
@@ -414,7 +414,7 @@ end
 -- latency_ns = }; nil from one to itself.
 function Cluster:link(from, to)
    for _, d in ipairs { from, to } do
-      if d < 1 or d > #self then fail("there is no device %d, expected 1 to %d", d, #self) end
+      if d < 1 or d > #self then fail("expected a device from 1 to %d, got %d", #self, d) end
    end
    if from == to then return nil end
    local device = self[to]
@@ -465,11 +465,15 @@ function Cluster:memory_bytes()
    return sum
 end
 
-local function device_line(device, count, first)
+--- "sim:0" of "sim:0 2080ti".
+local function short(device) return device.name:match("^%S+") end
+
+--- Of devices that follow each other and are alike.
+local function device_line(device, count, last)
    local host = device.host ~= "host" and (" in " .. device.host) or ""
-   return ("  %-22s %s, %.3g TFLOP/s, memory %.0f GB/s, link %.3g GB/s%s"):format(
-      count > 1 and ("%d to %d: %d x %s"):format(first, first + count - 1, count,
-         device.name:match("%s(.*)$") or device.kind) or ("%d: %s"):format(first, device.name),
+   return ("  %-28s %s, %.3g TFLOP/s, memory %.0f GB/s, link %.3g GB/s%s"):format(
+      count > 1 and ("%s to %s: %d x %s"):format(short(device), short(last), count,
+         device.name:match("%s(.*)$") or device.kind) or device.name,
       units.format_bytes(device.memory_bytes), device.flops_per_s / 1e12, device.bytes_per_s / 1e9,
       device.link_bytes_per_s / 1e9, host)
 end
@@ -483,7 +487,7 @@ local function alike(a, b)
 end
 
 local function route_line(name, row)
-   return ("  %-22s %.3g GB/s%s%s"):format(name, row.bytes_per_s / 1e9,
+   return ("  %-28s %.3g GB/s%s%s"):format(name, row.bytes_per_s / 1e9,
       (row.latency_ns > 0 and (", %.3g us"):format(row.latency_ns / 1e3) or "")
          .. (row.eager_bytes > 0 and (", three times that above %.0f bytes"):format(row.eager_bytes)
             or ""),
@@ -498,7 +502,7 @@ function Cluster:__tostring()
    local first = 1
    for i = 1, #self do
       if i == #self or not alike(self[i], self[i + 1]) then
-         lines[#lines + 1] = device_line(self[first], i - first + 1, first)
+         lines[#lines + 1] = device_line(self[first], i - first + 1, self[i])
          first = i + 1
       end
    end
@@ -510,8 +514,8 @@ function Cluster:__tostring()
       lines[#lines + 1] = route_line(row.from .. " and " .. row.to, row)
    end
    for _, row in ipairs(self.links) do
-      lines[#lines + 1] = route_line(("device %d %s %d"):format(row.from,
-         row.one_way and "to" or "and", row.to), row)
+      lines[#lines + 1] = route_line(("%s %s %s"):format(short(self[row.from]),
+         row.one_way and "to" or "and", short(self[row.to])), row)
    end
    return table.concat(lines, "\n")
 end
