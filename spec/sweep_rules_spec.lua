@@ -24,6 +24,20 @@ local function tried(parameters, trials)
    return list
 end
 
+describe("a recipe that is given as a sweep", function()
+   it("is refused, and no recipe behind it", function()
+      local words = rawget(_G, "arg")
+      local ok, problem = pcall(require("ftpipe.command.sweep").run, { "recipes/t5_rte.lua" })
+      assert.is_false(ok)
+      assert.matches("recipes/t5_rte.lua is no sweep file", problem.message)
+      assert.equal(words, rawget(_G, "arg"))
+      rawset(_G, "arg", { [0] = "recipe.lua", "--steps", "3" })
+      local read, args = pcall(ft.args, { steps = { default = 1 } })
+      rawset(_G, "arg", words)
+      assert.same({ true, 3 }, { read, read and args.steps or args.message })
+   end)
+end)
+
 describe("a rule that gives trials up", function()
    it("looks at the best report of a trial, where it is the median", function()
       local reports = { { trial = 9, step = 1, loss = 1 } }

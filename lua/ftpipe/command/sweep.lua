@@ -104,10 +104,15 @@ local ON_DIRECTORY = {
 local function load(path)
    local chunk, problem = loadfile(path)
    if not chunk then usage("%s", problem) end
-   args.refuse(("%s is no sweep file, it reads flags as a recipe does: a sweep file returns "
-      .. "ft.sweep { run = RECIPE, space = { ... }, ... }"):format(path))
-   local sweep = chunk()
-   args.refuse(nil)
+   local words = rawget(_G, "arg")
+   rawset(_G, "arg", { [-1] = words and words[-1], [0] = path, refusal = path
+      .. " is no sweep file, it reads flags as a recipe does: a sweep file returns "
+      .. "ft.sweep { run = RECIPE, space = { ... }, ... }" })
+   local ok, sweep = xpcall(chunk, function(raised)
+      return type(raised) == "string" and debug.traceback(raised, 2) or raised
+   end)
+   rawset(_G, "arg", words)
+   if not ok then error(sweep, 0) end
    if not sweeps.is(sweep) then usage("%s does not return what ft.sweep gives", path) end
    return sweep
 end

@@ -442,20 +442,14 @@ function M.read(declared, argv, script)
    os.exit(0, true)
 end
 
-local refusal -- of flags that the running script asks for
-
---- Refuses the flags of the running script from now on: it is to be something else than a recipe.
--- @tparam ?string message what it is told; nil: it may read them again
--- @local
-function M.refuse(message) refusal = message end
-
 guard("ft.args", M, {
    help = "declaration: table, script: string, all?: boolean",
    parse = "declaration: table, argv: table", config = "args: table",
    read = "declared: table, argv: table, script: string",
 })
 
---- The flags of the running script: ft.args { ... }.
+--- The flags of the running script: ft.args { ... }. One that is to be something else than a recipe
+-- has a `refusal` among its words, which it is told.
 -- @tparam table declared
 -- @treturn table values by name
 return setmetatable(M, { __call = function(_, declared)
@@ -463,8 +457,8 @@ return setmetatable(M, { __call = function(_, declared)
       opts.fail("ft.args", 'expected a table of flags, as { preset = "fine_tune" }, got a %s',
          type(declared))
    end
-   if refusal then core.fail("invalid argument", refusal, 2) end
    local argv = rawget(_G, "arg") or {}
+   if argv.refusal then core.fail("invalid argument", argv.refusal, 2) end
    local values, given = M.read(declared, argv, argv[0] or "FILE")
    if values.out == run_name.AUTO then
       local origins = named.origins(values)
