@@ -287,6 +287,30 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("counts memory of partitioners as plans do, by what the schedule keeps in flight", function()
+      local lines = { "ftpipe weighted graph 1" } -- two of the stages do not wait for each other
+      for name in ("abcd"):gmatch(".") do
+         lines[#lines + 1] = ("node %s forward_ns=1e6 backward_ns=2e6 saved_bytes=1e6"):format(name)
+      end
+      for _, edge in ipairs { "a b", "a c", "b d", "c d" } do
+         lines[#lines + 1] = ("edge %s bytes=10"):format(edge)
+      end
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/d.txt", table.concat(lines, "\n") .. "\n")
+         for schedule, bytes in pairs { ["1f1b"] = 3e6, gpipe = 8e6 } do
+            local data = core.json.decode((plan(dir .. "/d.txt", "--devices", "sim:4x11GB",
+               "--partition", "mixed", "--compare", "--schedule", schedule, "--format", "json")))
+            local most = 0
+            for _, device in ipairs(data.devices) do most = math.max(most, device.bytes) end
+            assert.equal(bytes, most)
+            for _, row in ipairs(data.compare) do
+               local is_same = row.method == "mixed" or row.method == "seq"
+               assert.equal(is_same and most or row.memory_bytes, row.memory_bytes)
+            end
+         end
+      end)
+   end)
+
    it("compares by the cost model that is asked for, pipedream's stages too", function()
       local problem = {
          node_ns = { 10, 10, 10, 10 }, devices = { { bytes_per_s = 1e9 }, { bytes_per_s = 1e9 } },

@@ -112,36 +112,41 @@ for _, form in ipairs { "svg", "dot", "graphml" } do
    end
 end
 
---- The problem of a model: blocks of its scopes. Memory is counted and does not bound: rows say
--- what they are over their budgets by.
-local function model_problem(subject)
+--- A model as a graph that is to be cut: blocks of its scopes. Memory is counted and does not
+-- bound: rows say what they are over their budgets by.
+local function model_parts(subject)
    local o = subject.options
    local rule = o.recompute == "always" and "always" or "never"
    local graph = subject.graph:by_scope() or subject.graph
+   local factor = placement.MEMORY_FACTOR[o.optimizer]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), recompute = rule,
-      memory_factor = placement.MEMORY_FACTOR[o.optimizer],
+      memory_factor = factor,
    }
    local budgets = {}
    for d, device in ipairs(problem.devices) do
       budgets[d], device.memory_bytes = device.memory_bytes, 0
    end
-   return problem, budgets
+   return { graph = graph, options = o, problem = problem, factor = factor, rule = rule }, budgets
 end
 
 --- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
    local compare = require("ftpipe.planner.compare")
-   local problem, budgets, how = subject.problem, nil, ""
+   local parts, budgets, how = subject.parts, nil, ""
    if subject.plan then
-      problem, budgets = model_problem(subject)
-      how = " by time alone, as if all micro-batches were in flight; a plan makes its cut fit"
+      parts, budgets = model_parts(subject)
+      how = " by time alone, of whole blocks; a plan cuts between them and makes its cut fit"
    end
+   local problem = parts.problem
    local rows = compare.all(problem, {
       cost = flags.cost, seed = flags.seed, effort = flags.effort,
       blocks = flags.stages or placement.blocks("mixed", #problem.devices, #problem.names),
       budgets = budgets,
+      memory = function(result)
+         return require("ftpipe.planner.planned_graph").memory(parts, result)
+      end,
    })
    return {
       title = ("partitioners%s; slowest and fullest device, cost model %s"):format(how,

@@ -45,13 +45,16 @@ local function applicable(problem)
    return list
 end
 
---- Bytes by which the device that is furthest over its budget is; 0 when none is.
-local function bytes_over(result, budgets)
-   local most = 0
+--- Bytes of the fullest device, and those by which the one that is furthest over its budget is; 0
+-- when none is.
+local function most_bytes(result, o)
+   local most, over_bytes, memory = 0, 0, o.memory and o.memory(result)
    for d, load in ipairs(result.loads) do
-      if (budgets[d] or 0) > 0 then most = math.max(most, load.memory_bytes - budgets[d]) end
+      local bytes, budget = memory and memory[d].total or load.memory_bytes, (o.budgets or {})[d]
+      most = math.max(most, bytes)
+      if (budget or 0) > 0 then over_bytes = math.max(over_bytes, bytes - budget) end
    end
-   return most
+   return most, over_bytes
 end
 
 local TOLERANCE = 1e-9 -- of equal times that were summed in other orders
@@ -77,15 +80,18 @@ local RULES = {
    blocks = { type = "int", min = 1, help = "stages, at most" },
    budgets = { type = "table", items = "number",
       help = "by device, bytes: of a problem whose devices are not bounded" },
+   memory = { type = "function",
+      help = "from a result to what devices hold, rows with `total`; else as partitioners count" },
 }
 
 --- Runs every method.
 -- @tparam table problem
 -- @tparam[opt] table o cost, seed, effort, blocks (stages, at most)
---   budgets (by device, bytes: of a problem whose devices are not bounded)
--- @treturn table rows { method =, result = or problem = (why not), seconds =, over_bytes = (beyond
---   a budget), own_model = (whether it was priced by the method's own model) }, in the order of the
---   methods; what a result moves, and the time of its slowest device, are of one micro-batch
+--   budgets (by device, bytes: of a problem whose devices are not bounded), memory
+-- @treturn table rows { method =, result = or problem = (why not), seconds =, memory_bytes = (of
+--   the fullest device), over_bytes = (beyond a budget), own_model = (whether it was priced by the
+--   method's own model) }, in the order of the methods; what a result moves, and the time of its
+--   slowest device, are of one micro-batch
 function M.all(problem, o)
    o = opts.check("ft.compare", RULES, o)
    partition.need(problem, "ft.compare")
@@ -98,27 +104,21 @@ function M.all(problem, o)
       end
       local seconds, own_model = (core.sys.time_ns() - start) / 1e9, nil
       if ok then ok, result, own_model = pcall(repriced, problem, result, o.cost) end
-      rows[#rows + 1] = {
+      local row = {
          method = method.name, seconds = seconds, own_model = own_model,
-         result = ok and result or nil, problem = not ok and result.message or nil,
-         over_bytes = ok and o.budgets and bytes_over(result, o.budgets) or 0,
+         result = ok and result or nil, problem = not ok and result.message or nil, over_bytes = 0,
       }
+      if ok then row.memory_bytes, row.over_bytes = most_bytes(result, o) end
+      rows[#rows + 1] = row
    end
    return rows
-end
-
---- Bytes of the fullest device.
-local function fullest(result)
-   local most = 0
-   for _, load in ipairs(result.loads) do most = math.max(most, load.memory_bytes) end
-   return most
 end
 
 local COLUMNS = {
    { "method", function(row) return row.method end },
    { "slowest ms", function(row) return ("%.2f"):format(row.result.objective_ns / 1e6) end },
    { "balance", function(row) return ("%.3f"):format(M.balance(row.result)) end },
-   { "memory", function(row) return units.format_bytes(fullest(row.result)) end },
+   { "memory", function(row) return units.format_bytes(row.memory_bytes) end },
    { "moved a micro-batch", function(row) return units.format_bytes(row.result.moved_bytes) end },
    { "stages", function(row) return tostring(row.result.n_stages) end },
    { "above bound", function(row)
@@ -162,7 +162,7 @@ function M.data(rows)
       if result then
          list[i].slowest_ns, list[i].balance = result.objective_ns, M.balance(result)
          list[i].effort, list[i].over_bytes = result.effort, row.over_bytes
-         list[i].memory_bytes, list[i].moved_bytes = fullest(result), result.moved_bytes
+         list[i].memory_bytes, list[i].moved_bytes = row.memory_bytes, result.moved_bytes
          list[i].own_model = row.own_model
          list[i].stages, list[i].gap, list[i].proved = result.n_stages, result.gap, result.proved
       end

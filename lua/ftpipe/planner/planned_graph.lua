@@ -83,9 +83,38 @@ local function partitioned(graph, o, rule, known)
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = rule,
    }
    return {
-      graph = graph, options = o, factor = factor, problem = problem,
+      graph = graph, options = o, factor = factor, problem = problem, rule = rule,
       result = of_file(graph, partition_once, problem, o, rule, known),
    }
+end
+
+--- What plays so many batches of a cut by the schedule.
+local function player(cut, o)
+   return function(batches, trace, factors)
+      return stages.play(cut, {
+         factors = factors,
+         schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
+         micro_batches = o.micro_batches, batches = batches, trace = trace,
+      })
+   end
+end
+
+local function legs(cut, o)
+   return playing.legs(schedules.is_synchronous(o.schedule), o.micro_batches, #cut.stages)
+end
+
+--- What devices hold when a graph that is cut so is played by the schedule: as of a plan, of which
+-- stages recompute by the rule.
+-- @tparam table parts graph, options, problem, factor, rule
+-- @tparam table result
+-- @treturn table by device total, budget and parts; nil: the schedule has no plan of such stages
+function M.memory(parts, result)
+   local o, cut = parts.options, stages.of(parts.graph, parts.problem.devices, result)
+   stages.recompute(cut, recompute.flags(parts.rule, #cut.stages))
+   local ok, played = pcall(player(cut, o), select(2, legs(cut, o)))
+   if ok then return memory_of(cut, played.stages, parts.problem, parts.factor) end
+   if type(played) ~= "table" or played.status == "cancelled" then error(played, 0) end
+   return nil
 end
 
 --- The subject of a cut graph.
@@ -96,21 +125,13 @@ local function subject_of(parts, flags)
    local cut = stages.of(graph, problem.devices, parts.result)
    stages.recompute(cut, flags)
    cut.machine = machine_of(o.devices)
-   local function play(batches, trace, factors)
-      return stages.play(cut, {
-         factors = factors,
-         schedule = o.schedule, staleness = o.staleness, max_staleness = o.max_staleness,
-         micro_batches = o.micro_batches, batches = batches, trace = trace,
-      })
-   end
-   local short, long = playing.legs(schedules.is_synchronous(o.schedule), o.micro_batches,
-      #cut.stages)
+   local play, short, long = player(cut, o), legs(cut, o)
    local played = of_file(graph, play, long)
    local subject = subjects.new({
       title = tostring(graph), graph = graph, problem = problem, result = parts.result, cut = cut,
       names = device_names(o, problem), options = o, method = parts.result.method,
       memory = memory_of(cut, played.stages, problem, parts.factor), recompute = flags,
-      moved_bytes = stages.moved_bytes(cut) * o.micro_batches,
+      moved_bytes = stages.moved_bytes(cut) * o.micro_batches, parts = parts,
       played = played, play = play, steady = function(factors)
          return playing.steady(short, long, function(batches)
             return play(batches, false, factors)
