@@ -18,6 +18,36 @@ describe("doc/lua.md", function()
       assert.is_nil(page:find("\n### [^\n]*\n\n###"))
    end)
 
+   it("says what the tables of plans and simulations have", function()
+      local ft = require("ftpipe")
+      local subject = ft.explore("t5-small", { devices = "sim:2x11GB", batch = 4, swap = "auto",
+         micro_batches = 2, partition = "seq" })
+      local stage = { device = 1, forward_ns = 1, backward_ns = 2 }
+      local played = ft.schedule.play { stages = { stage, stage }, micro_batches = 1, batches = 1,
+         schedule = "gpipe" }
+      local silent = { made_of = true, beside = true, groups = true, scales = true, said = true,
+         devices_name = true, machine = true, unmoved = true } -- of its own use
+      local tables = {
+         { "ft.explore", subject }, { "ft.explore", subject.stages[1] },
+         { "ft.explore", subject.memory[1] }, { "ft.explore", subject.result },
+         { "ft.plan", subject.plan }, { "ft.plan", subject.plan.partition },
+         { "played:simulate", played:simulate { trace = true } },
+         { "played:simulate", played:simulate().waits[1] },
+      }
+      for _, case in ipairs(tables) do
+         local name, fields = unpack(case)
+         local text = ""
+         for _, entry in ipairs(reference.find(name)) do text = text .. "\n" .. entry.text end
+         for key in pairs(fields) do
+            if not silent[key] then
+               local said = text:find("%f[%w_]" .. key:gsub("^least_s", "mean_s")
+                  :gsub("^most_s", "mean_s") .. "%f[^%w_]") -- "least_, most_ and mean_staleness"
+               assert.is_truthy(said, name .. ": " .. key)
+            end
+         end
+      end
+   end)
+
    it("has the options of every call that takes some, under the call", function()
       local text_of, seen = {}, 0
       for _, entry in ipairs(reference.entries()) do

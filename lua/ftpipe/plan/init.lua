@@ -103,7 +103,12 @@ end
 --   schedule and partition in place of theirs if they are given; or model, buckets, batches, the
 --   options of plan/options.lua and of settled.lua. schedule: a name, or what ft.schedule gives;
 --   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.partition
--- @treturn plan .only: it can be looked at but not run (--dry-run, or devices that are not there)
+-- @treturn plan with options (what follows from those given, too); devices (rows with name,
+--   memory_bytes, ...); partition (stage by forward node, device by stage, name); n_stages; memory
+--   (by device: bytes by class, and total); recompute (by stage, whether); graphs (by bucket);
+--   sends (by device: bytes of a leg by kind of action); blueprint; profile (where costs were
+--   measured); only (it can be looked at but not run: --dry-run, or devices that are not there)
+-- @raise invalid argument, plan infeasible; unsupported: a device has no kernel for it
 function M.new(given)
    if type(given) ~= "table" then
       opts.fail("ft.plan", "expected a table of options with a model, as { model = "

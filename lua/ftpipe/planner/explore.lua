@@ -3,12 +3,32 @@
 --    local plan = ft.explore("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
 --    print(plan, plan.seconds, plan.fits)
 --
--- A subject is { title =, graph = (weighted), problem =, result = { stage =, device = (by node) },
--- cut = (ft stages), stages =, memory =, seconds = (of a batch), samples_per_second =, played =
--- (a simulation), play = (gives one of so many batches, with its trace when asked for), steady =
--- (gives seconds of a batch, with factors by stage when given), moved_bytes = (what passes between
--- devices in a batch; of a graph's file values and their gradients, of a model weights and their
--- gradients too; what is swapped is apart), proof =, fits = (whether it is within its budgets) }.
+-- What comes of it, a subject, has
+--
+--    title, method       what it is of; the partition's name
+--    options, names      options with what follows from them; names of devices
+--    seconds             of a batch in the long run, without warm-up and drain
+--    samples_per_second  in the long run
+--    fits                whether all devices are within their budgets
+--    memory              by device: total and budget (0: none) in bytes, parts = bytes by class
+--    stages              by stage: device (its name), nodes, first and last (scopes), replicas,
+--                        forward_ms and backward_ms of a micro-batch, in_flight (micro-batches),
+--                        least_, most_ and mean_staleness (updates), lags (by micro-batch),
+--                        versions (of weights), parameter_bytes, sends_bytes (a micro-batch)
+--    recompute           by stage, whether it runs its forward again
+--    moved_bytes         between devices in a batch: of a graph's file values and their gradients,
+--                        of a model those of weights too
+--    swapped_bytes       in a batch, from and to host memory; hidden: the share of the time of
+--                        these copies for which no device waits; swaps: lines that say it
+--                        (of models)
+--    proof               what was proved of the order of work, in words
+--    played              a simulation of several batches, as played:simulate gives it
+--    play(n, trace)      a simulation of n batches, with its trace when asked for
+--    steady(factors)     as `seconds`, of stages that take so many times as long
+--    plan                of a model: what ft.plan gives
+--    graph, problem      with weights; what partitioners were asked
+--    result              stage and device by node, stage_device and stage_replicas by stage
+--    cut                 stages and the edges between them
 
 local batch_parts = require("ftpipe.base.batch_parts")
 local core = require("ftpipe.core")
@@ -115,6 +135,8 @@ guard("ft.explore", M, {
 -- @param what a model, its name or directory, a graph of ft.graph, or a graph's file
 -- @tparam[opt] table o those options that are not as they are below
 -- @treturn subject what they give
+-- @raise invalid argument, not found, malformed data: of what was given; plan infeasible: a
+--   partitioner found no cut of the graph that fits (a plan that does not fit is given, see `fits`)
 return setmetatable(M, { __call = function(_, what, o)
    opts.known("ft.explore", OPTIONS, o or {})
    what = M.open(what)

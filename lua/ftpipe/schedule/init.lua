@@ -196,8 +196,19 @@ function Played:letters(stage)
 end
 
 --- Plays the plan against the costs of its stages.
--- @tparam[opt] table o machine, delay_ns, seed, trace
--- @treturn table as of schedule_plan:simulate, with a tostring
+-- @tparam[opt] table o machine (as a cluster has it: the links that devices share; else a transfer
+--   waits for no other), delay_ns (by which an action takes longer at most, by chance of `seed`),
+--   trace (true: with the trace and the memory); and costs by stage in place of those of the
+--   stages, such as forward_ns
+-- @treturn table with a tostring: end_ns; events (how many); by device busy_ns, waits (ns that it
+--   stood idle, by what for: between, batches, data, slots, copies, replicas, over; edges = rows
+--   { name = "F0>F1", data =, slots = }), stalls (ns, by the kind of action that it waited for) and
+--   copies (by class: bytes_in and bytes_out of host memory, ns, and exposed_ns, in which computing
+--   waited); critical (ns by kind on the critical path, its `events`); link_ns (by link of the
+--   machine, of its busier direction); staleness (by stage { least, most }, in updates); with
+--   `trace` also trace (JSON for Perfetto) and memory (by device: peak in bytes, points = {
+--   { ns, bytes } }, is_all: also of what stays)
+-- @raise invalid argument: a cost, or the machine, is none
 function Played:simulate(o)
    local all = copy(add_costs({}, self.stages), o)
    return playing.speak(self.plan:simulate(all), all.machine)
