@@ -16,6 +16,8 @@ typedef struct message {
 static struct {
     message of[MESSAGES];
     int first, n;
+    int receives_left; /* until one fails; 0: none does */
+    bool stuck;        /* nothing that was begun is done */
 } under_way;
 
 static int fake_send(const void *data, int bytes, int to, int tag, void **request)
@@ -42,6 +44,7 @@ static int fake_probe(int *from, int *tag, int *bytes, void **found)
 
 static int fake_receive(void *found, void *data, int bytes, void **request)
 {
+    if (under_way.receives_left && --under_way.receives_left == 0) return -5;
     memcpy(data, ((message *)found)->bytes, (size_t)bytes);
     *request = found;
     return 0;
@@ -49,12 +52,49 @@ static int fake_receive(void *found, void *data, int bytes, void **request)
 
 static int fake_test(void **request)
 {
-    (void)request;
-    return 1;
+    CHECK(*request); /* it was begun */
+    return !under_way.stuck;
 }
 
-static const ft_mpi fake = {
-    .send = fake_send, .probe = fake_probe, .receive = fake_receive, .test = fake_test};
+static void fake_words(int code, char *out, int size)
+{
+    snprintf(out, (size_t)size, "fault %d", code);
+}
+
+static const ft_mpi fake = {.send = fake_send,
+                            .probe = fake_probe,
+                            .receive = fake_receive,
+                            .test = fake_test,
+                            .words = fake_words};
+
+static void hear_line(const char *line)
+{
+    CHECK(strstr(line, "fault 5"));
+}
+
+static void open_world(ft_world *w, peer *self)
+{
+    *self = (peer){.hello = {.host = "here"}};
+    *w = (ft_world){.mpi = &fake, .size = 1, .peers = self, .says = hear_line};
+    pthread_mutex_init(&w->carrying, NULL);
+    pthread_mutex_init(&w->lock, NULL);
+    under_way.first = under_way.n = under_way.receives_left = 0;
+    under_way.stuck = false;
+}
+
+static void close_world(ft_world *w)
+{
+    for (int i = 0; i < w->letters.n; i++) ft_free(((ft_letter *)w->letters.items)[i].data);
+    for (int i = 0; i < w->waiting.n; i++) ft_free(((sending *)w->waiting.items)[i].own);
+    for (int i = 0; i < w->sends.n; i++) ft_free(((sending *)w->sends.items)[i].own);
+    const receiving *receives = w->receives.items;
+    for (int i = 0; i < w->receives.n; i++)
+        if (!receives[i].heard) ft_free(receives[i].data); /* this MPI writes no more */
+    ft_free(w->letters.items);
+    ft_free(w->waiting.items);
+    ft_free(w->sends.items);
+    ft_free(w->receives.items);
+}
 
 typedef struct listener {
     int64_t got[MESSAGES];
@@ -76,54 +116,123 @@ static void arrived(void *user, int from, int tag, int64_t bytes)
     l->n++;
 }
 
-/* Sends all and carries them on, where the n-th allocation from here fails; 0: none. Returns how
- * many have arrived. */
-static int send_all(int64_t fails_at, ft_status *health)
+/* What goes wrong with messages, and whether they are letters. */
+typedef struct trouble {
+    int64_t allocation; /* the n-th one fails; 0: none does */
+    int receive;        /* likewise */
+    bool letters;
+} trouble;
+
+/* Sends all and carries them on. Returns how many have arrived. */
+static int send_all(trouble t, ft_error *health)
 {
     static listener l;
+    ft_world w;
+    peer self;
+    open_world(&w, &self);
     l = (listener){{0}, 0, 0};
-    under_way.first = under_way.n = 0;
-    ft_error err = {FT_OK, ""};
-    ft_world w = {.mpi = &fake, .size = 1};
-    peer self = {.hello = {.host = "here"}};
-    w.peers = &self;
-    pthread_mutex_init(&w.carrying, NULL);
-    pthread_mutex_init(&w.lock, NULL);
+    under_way.receives_left = t.receive;
     const ft_receiver receiver = {TAG, 1, &l, place, arrived};
-    CHECK_STATUS(ft_world_listen(&w, &receiver, &err), FT_OK);
-    ft_alloc_fail_after(fails_at);
+    if (!t.letters) CHECK_STATUS(ft_world_listen(&w, &receiver, health), FT_OK);
+    ft_alloc_fail_after(t.allocation);
     pthread_mutex_lock(&w.carrying); /* so that they pile up */
     for (int64_t i = 0; i < MESSAGES; i++) ft_world_send(&w, 0, TAG, &i, sizeof i, true);
     pthread_mutex_unlock(&w.carrying);
     for (int i = 0; i < 3; i++) ft_world_progress(&w);
     ft_alloc_fail_after(0);
-    *health = ft_world_health(&w, &err);
-    CHECK(*health == FT_OK || strstr(err.message, "no memory"));
-    for (int i = 0; i < w.waiting.n; i++) ft_free(((sending *)w.waiting.items)[i].own);
-    for (int i = 0; i < w.sends.n; i++) ft_free(((sending *)w.sends.items)[i].own);
-    ft_free(w.waiting.items);
-    ft_free(w.sends.items);
-    ft_free(w.receives.items);
-    return l.n;
+    *health = (ft_error){FT_OK, ""};
+    ft_world_health(&w, health);
+    int n = t.letters ? w.letters.n : l.n;
+    close_world(&w);
+    return n;
 }
 
 /* A message arrives, or the world has failed: none is lost without a word. */
-static void test_none_is_lost(void)
+static void lose_none(bool letters)
 {
-    ft_status health;
-    CHECK(send_all(0, &health) == MESSAGES && health == FT_OK);
-    int64_t allocations = MESSAGES + 16; /* a copy each, and lists that grow */
+    ft_error health;
+    CHECK(send_all((trouble){.letters = letters}, &health) == MESSAGES && health.status == FT_OK);
+    /* a copy each, a letter each, and lists that grow */
+    int64_t allocations = (letters ? 2 : 1) * MESSAGES + 16;
     int failed = 0;
     for (int64_t n = 1; n < allocations; n++) {
-        int got = send_all(n, &health);
-        CHECK(got == MESSAGES || health == FT_NOMEM);
-        failed += health == FT_NOMEM;
+        int got = send_all((trouble){.allocation = n, .letters = letters}, &health);
+        CHECK(got == MESSAGES || health.status == FT_NOMEM);
+        CHECK(health.status == FT_OK || strstr(health.message, "no memory"));
+        failed += health.status == FT_NOMEM;
     }
     CHECK(failed > MESSAGES);
+}
+
+static void test_none_is_lost(void)
+{
+    lose_none(false);
+    lose_none(true);
+}
+
+/* A receive that did not begin is not waited for. */
+static void test_a_receive_fails(void)
+{
+    for (int n = 1; n <= MESSAGES; n += 13)
+        for (int letters = 0; letters < 2; letters++) {
+            ft_error health;
+            CHECK(send_all((trouble){.receive = n, .letters = letters}, &health) < n);
+            CHECK(health.status == FT_HANG && strstr(health.message, "a receive failed, fault 5"));
+        }
+}
+
+static void *place_nowhere(void *user, int from, int tag, int64_t bytes)
+{
+    (void)user;
+    (void)from;
+    (void)tag;
+    (void)bytes;
+    return NULL;
+}
+
+static void test_no_place(void)
+{
+    static listener l;
+    ft_world w;
+    peer self;
+    ft_error err = {FT_OK, ""};
+    const ft_receiver receiver = {TAG, 1, &l, place_nowhere, arrived};
+    open_world(&w, &self);
+    CHECK_STATUS(ft_world_listen(&w, &receiver, &err), FT_OK);
+    ft_world_send(&w, 0, TAG, "it", 2, true);
+    CHECK_STATUS(ft_world_health(&w, &err), FT_NOMEM);
+    close_world(&w);
+}
+
+/* Of a message in two pieces the first one has room among those under way, the last has not: what
+ * both are copied to is given back, and MPI gets neither. */
+static void test_half_a_message(void)
+{
+    enum { ROOM = 256 }; /* of a list at first */
+    ft_world w;
+    peer self;
+    open_world(&w, &self);
+    under_way.stuck = true;
+    for (int64_t i = 0; i < ROOM - 1; i++) ft_world_send(&w, 0, TAG, &i, sizeof i, true);
+    CHECK(w.sends.n == ROOM - 1 && w.sends.room == ROOM && under_way.n == ROOM - 1);
+    char *own = ft_alloc(4);
+    sending *first = list_add(&w.waiting, sizeof *first);
+    *first = (sending){.tag = TAG, .bytes = 2, .data = own};
+    sending *last = list_add(&w.waiting, sizeof *last);
+    *last = (sending){.tag = TAG, .bytes = 2, .data = own + 2, .own = own};
+    ft_alloc_fail_after(1);
+    ft_world_progress(&w);
+    ft_alloc_fail_after(0);
+    CHECK_STATUS(ft_world_health(&w, NULL), FT_NOMEM);
+    CHECK(under_way.n == ROOM - 1);
+    close_world(&w);
 }
 
 int main(void)
 {
     RUN(test_none_is_lost);
+    RUN(test_a_receive_fails);
+    RUN(test_no_place);
+    RUN(test_half_a_message);
     return check_report();
 }

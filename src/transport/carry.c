@@ -254,13 +254,20 @@ static bool reaches_far(const ft_world *w)
     return false;
 }
 
+static bool has_failed(const ft_world *w)
+{
+    return atomic_load_explicit(&w->failed, memory_order_relaxed);
+}
+
+/* Nothing more is carried behind a failure: a row may be there that MPI was not given, or whose
+ * bytes are gone. */
 void world_carry(ft_world *w)
 {
-    if (atomic_load_explicit(&w->failed, memory_order_relaxed)) return;
+    if (has_failed(w)) return;
     begin_sends(w);
-    bool sent = move_sends(w);
-    bool began = begin_receives(w);
-    bool came = end_receives(w);
+    bool sent = !has_failed(w) && move_sends(w);
+    bool began = !has_failed(w) && begin_receives(w);
+    bool came = !has_failed(w) && end_receives(w);
     int64_t now = ft_now_ns();
     atomic_store_explicit(&w->reaches_far, reaches_far(w), memory_order_relaxed);
     atomic_store_explicit(&w->carried_ns, now, memory_order_relaxed);

@@ -64,4 +64,9 @@ return {
       "", "c/transport", "a probe comes before its receiver" },
    { "src/transport/carry.c", "memcpy(whole + p->bytes, r->data,", "memcpy(whole, r->data,",
       "c/transport_large", "a piece of a letter lies upon the one before" },
+   { "src/transport/carry.c", "bool sent = !has_failed(w) && move_sends(w);",
+      "bool sent = move_sends(w);", "c/transport_memory", "what was given back is sent" },
+   { "src/transport/carry.c", "bool came = !has_failed(w) && end_receives(w);",
+      "bool came = end_receives(w);", "c/transport_memory",
+      "a receive that did not begin is waited for" },
 }
