@@ -451,6 +451,38 @@ static void measure(int rank, void *user)
     ft_world_close(w);
 }
 
+/* Rank 1 is asked for a word that it does not give. */
+static void measures_no_more(int rank, void *user)
+{
+    (void)user;
+    ft_error err = {FT_OK, ""};
+    ft_world *w = meet();
+    if (rank == 0) {
+        ft_link_rates rates;
+        HOLDS(ft_world_measure(w, 1, &rates, &err) == FT_HANG);
+        HOLDS(!strcmp(err.message, "the bridge is up"));
+    } else {
+        ft_letter letter;
+        bool got = false;
+        HOLDS(ft_world_take(w, TAG_READY, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+        if (got) ft_world_drop(w, &letter);
+        ft_world_send(w, 0, TAG_READY, NULL, 0, false);
+        HOLDS(ft_world_take(w, TAG_PROBE, LIMIT_NS, &letter, &got, NULL) == FT_OK && got);
+        if (got) ft_world_drop(w, &letter);
+        ft_fail(&err, FT_DEVICE, "the bridge is up");
+        ft_world_give_up(w, &err);
+    }
+    ft_world_close(w);
+}
+
+/* Who measures hears of a loss at once, and of what was lost. */
+static void test_a_loss_ends_measuring(void)
+{
+    int64_t start = ft_now_ns();
+    run_ranks(2, measures_no_more, NULL);
+    CHECK(ft_now_ns() - start < INT64_C(30000000000));
+}
+
 int main(void)
 {
     run_ranks(1, alone, NULL);
@@ -463,5 +495,6 @@ int main(void)
     run_ranks(2, listen_too_often, NULL);
     run_ranks(3, measure, NULL);
     RUN(test_failures);
+    RUN(test_a_loss_ends_measuring);
     return check_report();
 }

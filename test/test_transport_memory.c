@@ -8,7 +8,7 @@
 enum { MESSAGES = 300, TAG = FT_FIRST_TAG }; /* more than lists have room for at first */
 
 typedef struct message {
-    char bytes[8];
+    char bytes[24];
     int n, tag;
 } message;
 
@@ -16,8 +16,9 @@ typedef struct message {
 static struct {
     message of[MESSAGES];
     int first, n;
-    int receives_left; /* until one fails; 0: none does */
-    bool stuck;        /* nothing that was begun is done */
+    int receives_left, tests_left; /* until one fails; 0: none does */
+    void *last_place;              /* of what is received */
+    bool stuck;                    /* nothing that was begun is done */
 } under_way;
 
 static int fake_send(const void *data, int bytes, int to, int tag, void **request)
@@ -47,12 +48,14 @@ static int fake_receive(void *found, void *data, int bytes, void **request)
     if (under_way.receives_left && --under_way.receives_left == 0) return -5;
     memcpy(data, ((message *)found)->bytes, (size_t)bytes);
     *request = found;
+    under_way.last_place = data;
     return 0;
 }
 
 static int fake_test(void **request)
 {
     CHECK(*request); /* it was begun */
+    if (under_way.tests_left && --under_way.tests_left == 0) return -5;
     return !under_way.stuck;
 }
 
@@ -78,7 +81,7 @@ static void open_world(ft_world *w, peer *self)
     *w = (ft_world){.mpi = &fake, .size = 1, .peers = self, .says = hear_line};
     pthread_mutex_init(&w->carrying, NULL);
     pthread_mutex_init(&w->lock, NULL);
-    under_way.first = under_way.n = under_way.receives_left = 0;
+    under_way.first = under_way.n = under_way.receives_left = under_way.tests_left = 0;
     under_way.stuck = false;
 }
 
@@ -228,11 +231,29 @@ static void test_half_a_message(void)
     close_world(&w);
 }
 
+/* The first word of a measurement is under way here when the world fails. */
+static void test_a_measurement_fails(void)
+{
+    ft_world w;
+    peer self;
+    ft_link_rates rates;
+    ft_error err = {FT_OK, ""};
+    int64_t live = ft_alloc_live();
+    open_world(&w, &self);
+    self.is_ready = true;
+    under_way.tests_left = 2; /* its send is done */
+    CHECK_STATUS(ft_world_measure(&w, 0, &rates, &err), FT_HANG);
+    CHECK(strstr(err.message, "a receive failed, fault 5"));
+    close_world(&w);
+    if (CHECK(ft_alloc_live() == live + 1)) ft_free(under_way.last_place); /* it was left to MPI */
+}
+
 int main(void)
 {
     RUN(test_none_is_lost);
     RUN(test_a_receive_fails);
     RUN(test_no_place);
     RUN(test_half_a_message);
+    RUN(test_a_measurement_fails);
     return check_report();
 }

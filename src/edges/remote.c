@@ -388,10 +388,9 @@ ft_status remotes_settle(ft_run *run, int64_t batches, ft_error *err)
         if (run->edges[e].peer < 0 || !sends(run, e)) continue;
         ft_gate *freed = &run->edges[b->cargoes[e].slots_of].rows[FT_ROW_EDGE].freed;
         uint32_t wanted = (uint32_t)fills_of(b, e, batches);
-        while (!ft_world_wait(run->world, freed, wanted, &run->stop, INT64_C(100000000))) {
-            FT_TRY(ft_world_health(run->world, err));
-            if (atomic_load(&run->stop)) return FT_OK; /* slots of a leg that failed stay taken */
-        }
+        bool met;
+        FT_TRY(ft_world_await(run->world, freed, wanted, &run->stop, -1, &met, err));
+        if (!met) return FT_OK; /* slots of a leg that failed stay taken */
     }
     return FT_OK;
 }

@@ -66,8 +66,10 @@ static void arrived(void *user, int from, int tag, int64_t bytes)
 
 static ft_status await(probe *p, int n, ft_error *err)
 {
+    bool met;
     p->taken += (uint32_t)n;
-    if (ft_world_wait(p->world, &p->came, p->taken, NULL, PATIENCE_NS)) return FT_OK;
+    FT_TRY(ft_world_await(p->world, &p->came, p->taken, NULL, PATIENCE_NS, &met, err));
+    if (met) return FT_OK;
     return ft_fail(err, FT_HANG, "rank %d (host %s) does not answer", p->other,
                    ft_world_host(p->world, p->other));
 }
@@ -244,6 +246,6 @@ ft_status ft_world_measure(ft_world *w, int other, ft_link_rates *out, ft_error 
     if (status == FT_OK) status = w->rank > other ? answer_all(&p, err) : ask_all(&p, out, err);
     world_flush(w, PATIENCE_NS);
     ft_world_forget(w, &p);
-    ft_free(p.room);
+    if (ft_world_health(w, NULL) == FT_OK) ft_free(p.room); /* else MPI may still write there */
     return status;
 }

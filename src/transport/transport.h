@@ -107,7 +107,7 @@ typedef struct ft_link_rates {
 } ft_link_rates;
 
 /* Measures the way to another process, which calls the same for this one meanwhile; the higher rank
- * of the two leaves *out alone. FT_HANG when it does not answer. */
+ * of the two leaves *out alone. FT_HANG when it does not answer; the world's failure. */
 ft_status ft_world_measure(ft_world *world, int other, ft_link_rates *out, ft_error *err);
 
 /* A thread that looks for messages by itself now and then begins to work, or ends: meanwhile who
@@ -118,6 +118,10 @@ void ft_world_progress(ft_world *world);
 /* ft_gate_wait that carries messages on meanwhile. */
 bool ft_world_wait(ft_world *world, ft_gate *gate, uint32_t target, const atomic_bool *stop,
                    int64_t timeout_ns);
+/* Likewise, but a failure of the world ends it, which it gives; *met: the gate opened so far. The
+ * limit is kept to a tenth of a second. */
+ft_status ft_world_await(ft_world *world, ft_gate *gate, uint32_t target, const atomic_bool *stop,
+                         int64_t timeout_ns, bool *met, ft_error *err);
 
 /* The first failure: of messages, or of another process. One with FT_HANG, a loss, was said. */
 ft_status ft_world_health(ft_world *world, ft_error *err);

@@ -443,6 +443,20 @@ bool ft_world_wait(ft_world *w, ft_gate *gate, uint32_t target, const atomic_boo
     }
 }
 
+ft_status ft_world_await(ft_world *w, ft_gate *gate, uint32_t target, const atomic_bool *stop,
+                         int64_t timeout_ns, bool *met, ft_error *err)
+{
+    enum { SLICE_NS = 100000000 };
+    int64_t start = ft_now_ns();
+    do {
+        *met = ft_world_wait(w, gate, target, stop, SLICE_NS);
+        if (*met) return FT_OK;
+        FT_TRY(ft_world_health(w, err));
+        if (stop && atomic_load(stop)) return FT_OK;
+    } while (timeout_ns < 0 || ft_now_ns() - start < timeout_ns);
+    return FT_OK;
+}
+
 /* -- failures ---------------------------------------------------------------------------------- */
 
 static void say_loss(const ft_world *w)

@@ -69,4 +69,10 @@ return {
    { "src/transport/carry.c", "bool came = !has_failed(w) && end_receives(w);",
       "bool came = end_receives(w);", "c/transport_memory",
       "a receive that did not begin is waited for" },
+   { "src/transport/world.c",
+      "        FT_TRY(ft_world_health(w, err));\n        if (stop && atomic_load(stop))",
+      "        if (stop && atomic_load(stop))", "c/transport",
+      "who waits for a gate hears of no failure" },
+   { "src/transport/measure.c", "if (ft_world_health(w, NULL) == FT_OK) ft_free(p.room);",
+      "ft_free(p.room);", "c/transport_memory", "memory is given back into which MPI writes" },
 }
