@@ -12,7 +12,7 @@
 #include "transport/world.h"
 
 static const int64_t MS = 1000000;
-enum { BEAT_MS = 200, LOOK_MS = 25, SILENT_MS = 8000, ASLEEP_MS = 2000 };
+enum { BEAT_MS = 200, LOOK_MS = 25, ASLEEP_MS = 2000 };
 enum { TELL_MS = 100, TOLD_MS = 400 };
 enum { SHORT_NAP_NS = 200000, LONG_NAP_NS = 2000000 }; /* of the helper, between two looks */
 
@@ -94,7 +94,7 @@ static bool is_on_its_way(ft_world *w, int tag)
 void world_tell_loss(ft_world *w, int lost, const ft_error *error)
 {
     for (int r = 0; r < w->size; r++)
-        if (r != w->rank && r != lost)
+        if (r != w->rank && r != lost && w->peers[r].hello.pid)
             ft_world_send(w, r, TAG_LOST, error->message, (int64_t)strlen(error->message), true);
     int64_t until = ft_now_ns() + TELL_MS * MS;
     while (is_on_its_way(w, TAG_LOST) && ft_now_ns() < until) ft_sleep_until_ns(ft_now_ns() + MS);

@@ -45,11 +45,31 @@ static ft_status check_builds(const ft_world *w, ft_error *err)
     return FT_OK;
 }
 
+/* Rank 0 waits for a hello of every other one, which waits for its answer and so for longer. */
+static int64_t hello_ms(const ft_world *w)
+{
+    enum { ANSWER_MS = 2000 };
+    return SILENT_MS + (w->rank ? ANSWER_MS : 0);
+}
+
+static ft_status miss_hellos(const ft_world *w, ft_error *err)
+{
+    char names[512] = "";
+    size_t n = 0;
+    for (int r = 0; r < (w->rank ? 1 : w->size) && n < sizeof names; r++)
+        if (!w->peers[r].hello.pid)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%srank %d", n ? ", " : "", r);
+    return ft_fail(err, FT_HANG, "no hello has come within %d s from %s", (int)hello_ms(w) / 1000,
+                   names);
+}
+
 /* A letter of the world's own. */
-static ft_status take_hello(ft_world *w, ft_letter *letter, ft_error *err)
+static ft_status take_hello(ft_world *w, int64_t until_ns, ft_letter *letter, ft_error *err)
 {
     bool got = false;
-    FT_TRY(ft_world_take(w, TAG_HELLO, -1, letter, &got, err));
+    int64_t left_ns = until_ns - ft_now_ns();
+    FT_TRY(ft_world_take(w, TAG_HELLO, left_ns > 0 ? left_ns : 0, letter, &got, err));
+    if (!got) return miss_hellos(w, err);
     int64_t wanted = (w->rank ? w->size : 1) * (int64_t)sizeof(hello);
     if (letter->bytes == wanted) return FT_OK;
     int from = letter->peer;
@@ -57,30 +77,44 @@ static ft_status take_hello(ft_world *w, ft_letter *letter, ft_error *err)
     return ft_fail(err, FT_INVALID, "rank %d runs another version of ftpipe", from);
 }
 
-static ft_status meet(ft_world *w, const char *version, ft_error *err)
+/* At rank 0: everybody says who it is, and hears of all. */
+static ft_status hear_hellos(ft_world *w, int64_t until_ns, ft_error *err)
 {
     ft_letter letter;
-    hello *all = ft_alloc(w->size * (int64_t)sizeof *all);
+    for (int n = 1; n < w->size; n++) {
+        FT_TRY(take_hello(w, until_ns, &letter, err));
+        memcpy(&w->peers[letter.peer].hello, letter.data, sizeof(hello));
+        ft_world_drop(w, &letter);
+    }
+    int64_t bytes = w->size * (int64_t)sizeof(hello);
+    hello *all = ft_alloc(bytes);
     if (!all) return ft_fail(err, FT_NOMEM, "no memory for %d processes", w->size);
-    ft_status status = FT_OK;
-    describe_self(&all[w->rank], version);
-    if (w->rank) {
-        ft_world_send(w, 0, TAG_HELLO, &all[w->rank], sizeof *all, true);
-        FT_GO(take_hello(w, &letter, err));
-        memcpy(all, letter.data, (size_t)letter.bytes);
-        ft_world_drop(w, &letter);
-    }
-    for (int r = 1; !w->rank && r < w->size; r++) {
-        FT_GO(take_hello(w, &letter, err));
-        memcpy(&all[letter.peer], letter.data, sizeof *all);
-        ft_world_drop(w, &letter);
-    }
-    for (int r = 1; !w->rank && r < w->size; r++)
-        ft_world_send(w, r, TAG_HELLO, all, w->size * (int64_t)sizeof *all, true);
-    for (int r = 0; r < w->size; r++) w->peers[r].hello = all[r];
-    status = check_builds(w, err);
-done:
+    for (int r = 0; r < w->size; r++) all[r] = w->peers[r].hello;
+    for (int r = 1; r < w->size; r++) ft_world_send(w, r, TAG_HELLO, all, bytes, true);
     ft_free(all);
+    return FT_OK;
+}
+
+static ft_status say_hello(ft_world *w, int64_t until_ns, ft_error *err)
+{
+    ft_letter letter;
+    ft_world_send(w, 0, TAG_HELLO, &w->peers[w->rank].hello, sizeof(hello), true);
+    FT_TRY(take_hello(w, until_ns, &letter, err));
+    for (int r = 0; r < w->size; r++)
+        memcpy(&w->peers[r].hello, letter.data + r * sizeof(hello), sizeof(hello));
+    ft_world_drop(w, &letter);
+    return FT_OK;
+}
+
+static ft_status meet(ft_world *w, const char *version, ft_error *err)
+{
+    ft_error error;
+    int64_t until_ns = ft_now_ns() + hello_ms(w) * 1000000;
+    describe_self(&w->peers[w->rank].hello, version);
+    ft_status status = w->rank ? say_hello(w, until_ns, &error) : hear_hellos(w, until_ns, &error);
+    if (status == FT_OK) return check_builds(w, err);
+    if (!w->rank) world_tell_loss(w, 0, &error); /* who said hello waits for an answer */
+    if (err) *err = error;
     return status;
 }
 

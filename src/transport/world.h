@@ -11,6 +11,9 @@
 /* The world's own tags. */
 enum { TAG_HELLO, TAG_BYE, TAG_BEAT, TAG_LOST, TAG_PROBE, TAG_READY };
 
+/* Who says nothing for so long is lost. */
+enum { SILENT_MS = 8000 };
+
 /* A message is as many full pieces as it has, and one that is less, maybe nothing. */
 enum { PIECE = 1 << 30 };
 
@@ -129,7 +132,7 @@ void *world_help(void *arg);
 /* Opens what tells of the end of processes on this machine; closes it. */
 void watch_open(ft_world *world);
 void watch_close(ft_world *world);
-/* Tells the others, but the one that is lost, and lets that out. */
+/* Tells the others that have said hello, but the one that is lost, and lets that out. */
 void world_tell_loss(ft_world *world, int lost, const ft_error *error);
 /* clock.c: takes a stamp that came now, where it tells more than the best so far; that sight, less
  * sure with time, false when there is none. */

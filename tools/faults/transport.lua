@@ -58,7 +58,8 @@ return {
    { "src/transport/clock.c", ".offset_ns = heard->sent_ns - (now_ns - half)",
       ".offset_ns = heard->sent_ns - now_ns", "c/transport_clock",
       "the way of a beat counts as an offset of clocks" },
-   { "src/transport/watch.c", "if (r != w->rank && r != lost)", "if (r == lost)", "c/transport",
+   { "src/transport/watch.c", "if (r != w->rank && r != lost && w->peers[r].hello.pid)",
+      "if (r == lost)", "c/transport",
       "a loss is told to who is lost" },
    { "src/transport/measure.c", "    if (status == FT_OK) status = get_ready(w, other, err);\n",
       "", "c/transport", "a probe comes before its receiver" },
@@ -75,4 +76,8 @@ return {
       "who waits for a gate hears of no failure" },
    { "src/transport/measure.c", "if (ft_world_health(w, NULL) == FT_OK) ft_free(p.room);",
       "ft_free(p.room);", "c/transport_memory", "memory is given back into which MPI writes" },
+   { "src/transport/world.c", "if (!w->rank) world_tell_loss(w, 0, &error);", "",
+      "c/transport_meet", "rank 0 does not tell who is missing" },
+   { "src/transport/world.c", "        if (!w->peers[r].hello.pid)\n", "", "c/transport_meet",
+      "who has said hello is missing" },
 }
