@@ -195,8 +195,59 @@ static void test_every_action_names_itself(void)
     }
 }
 
+/* -- a device that cannot be entered ----------------------------------------------------------- */
+
+static struct {
+    bool shut; /* for workers; it is open when the run is made */
+    int device;
+    ft_gate may_enter; /* once for that device, then for the others */
+} door;
+
+static ft_status enter_by_door(ft_executor *executor, ft_error *err)
+{
+    bool fails = door.shut && executor->device->index == door.device;
+    if (door.shut) ft_gate_wait(&door.may_enter, fails ? 1 : 2, NULL, -1);
+    if (fails) return ft_fail(err, FT_DEVICE, "device %s is shut", executor->device->name);
+    return ft_cpu_driver.enter(executor, err);
+}
+
+/* A batch is there for all, and no device takes an action of it, be it its own door or another
+ * one's that is shut. */
+static void test_a_device_is_not_entered(void)
+{
+    for (int d = 0; d < 3; d++) {
+        pipeline p;
+        ft_blueprint *b = NULL;
+        ft_run *run = NULL;
+        ft_result result;
+        ft_error err = {FT_OK, ""};
+        ft_driver driver = ft_cpu_driver;
+        driver.enter = enter_by_door;
+        if (!draw(&p, &b, "1f1b", FT_WEIGHTS_OWN, 0)) return;
+        for (int i = 0; i < 3; i++) ((ft_device *)(uintptr_t)b->cut.devices)[i].driver = &driver;
+        door.shut = false;
+        CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+        CHECK_STATUS(set_params(run, &err), FT_OK);
+        door.shut = true;
+        door.device = d;
+        atomic_store(&door.may_enter.count, 0);
+        CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
+        CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
+        ft_gate_open(&door.may_enter);
+        CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_DEVICE);
+        CHECK(strstr(err.message, "is shut"));
+        ft_gate_open(&door.may_enter);
+        CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+        CHECK(ft_run_timeline(run)->n_events == 0);
+        ft_run_free(run);
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+}
+
 int main(void)
 {
     RUN(test_every_action_names_itself);
+    RUN(test_a_device_is_not_entered);
     return check_report();
 }

@@ -32,7 +32,7 @@ typedef struct need {
 bool nth_need(const ft_run *run, const ft_action *action, int i, need *out);
 bool is_met(const need *n);
 /* Waits for all of them, or until the action is left out. FT_CANCELLED when the run is stopped
- * meanwhile. */
+ * meanwhile, or was before. */
 ft_status wait_for_action(worker *w, const ft_action *action, ft_error *err);
 /* True when the action would not wait. */
 bool action_is_ready(const worker *w, const ft_action *action);

@@ -44,13 +44,18 @@ bool action_is_ready(const worker *w, const ft_action *a)
     return true;
 }
 
+static ft_status fail_stopped(ft_error *err)
+{
+    return ft_fail(err, FT_CANCELLED, "the run was stopped");
+}
+
 static ft_status wait_for_need(worker *w, const need *n, ft_error *err)
 {
     w->wait = (uint8_t)n->what;
     w->wait_edge = n->what == FT_WAIT_BATCH ? -1 : edge_of_plan(w->run, n->at.edge);
     bool met = w->run->world ? ft_world_wait(w->run->world, n->gate, n->target, &w->run->stop, -1)
                              : ft_gate_wait(n->gate, n->target, &w->run->stop, -1);
-    return met ? FT_OK : ft_fail(err, FT_CANCELLED, "the run was stopped");
+    return met ? FT_OK : fail_stopped(err);
 }
 
 ft_status wait_for_action(worker *w, const ft_action *a, ft_error *err)
@@ -62,5 +67,6 @@ ft_status wait_for_action(worker *w, const ft_action *a, ft_error *err)
         /* A drain may have opened the gate of batches, for nothing, at any time until now. */
         if (next.what == FT_WAIT_BATCH && action_is_left_out(w->run, a)) return FT_OK;
     }
-    return FT_OK;
+    /* What is ready is not begun behind another device's failure. */
+    return atomic_load(&w->run->stop) ? fail_stopped(err) : FT_OK;
 }

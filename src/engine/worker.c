@@ -115,15 +115,15 @@ static void *work(void *arg)
     ft_action a;
     ft_ops_thread_init();
     if (w->run->world) ft_world_works(w->run->world, true);
-    if (w->executor->driver->enter(w->executor, &error) != FT_OK) run_fail(w->run, &error);
-    while (next_action(w, &a)) {
-        ft_status status = wait_for_action(w, &a, &error);
+    ft_status status = w->executor->driver->enter(w->executor, &error);
+    while (status == FT_OK && next_action(w, &a)) {
+        status = wait_for_action(w, &a, &error);
         if (status == FT_OK && !action_is_left_out(w->run, &a)) status = step(w, &a, &error);
-        if (status == FT_OK) continue;
-        if (status != FT_CANCELLED) run_fail(w->run, &error);
-        if (status == FT_CANCELLED) tell_stop(w->run);
-        break;
     }
+    if (status == FT_CANCELLED)
+        tell_stop(w->run);
+    else if (status != FT_OK)
+        run_fail(w->run, &error);
     atomic_store(&w->ended, true);
     ft_gate_open(&w->run->ended_gate);
     if (w->run->world) ft_world_works(w->run->world, false);

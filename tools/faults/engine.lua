@@ -288,4 +288,6 @@ return {
       "the gap of a stage is that of its last replica" },
    { "src/state/batches.c", "if (b->norms || !b->squares) return", "if (true) return",
       "spec/versions", "--gnorm gives no norm" },
+   { "src/engine/wait.c", "return atomic_load(&w->run->stop) ? fail_stopped(err) : FT_OK;",
+      "return FT_OK;", "c/engine_fails", "a run that was stopped begins what is ready" },
 }
