@@ -13,7 +13,7 @@ static void wait_in_vain(int rank, void *user)
     ft_world *w = NULL;
     ft_error err = {FT_OK, ""};
     if (a->of[rank]) return;
-    HOLDS(ft_world_open(&w, "1", hear_line, &err) == FT_HANG);
+    HOLDS(world_open_within(&w, "1", hear_line, 1000, &err) == FT_HANG);
     if (!HOLDS(!strcmp(err.message, a->words))) fprintf(stderr, "%s\n", err.message);
     ft_world_close(w);
 }
@@ -21,14 +21,14 @@ static void wait_in_vain(int rank, void *user)
 /* Rank 0 tells the others who is missing. */
 static void test_some_are_missing(void)
 {
-    absence two = {{[1] = true, [3] = true}, "no hello has come within 8 s from rank 1, rank 3"};
+    absence two = {{[1] = true, [3] = true}, "no hello has come within 1 s from rank 1, rank 3"};
     run_ranks(4, wait_in_vain, &two);
 }
 
 /* Nobody tells the others. */
 static void test_the_first_is_missing(void)
 {
-    absence first = {{[0] = true}, "no hello has come within 10 s from rank 0"};
+    absence first = {{[0] = true}, "no hello has come within 3 s from rank 0"};
     run_ranks(3, wait_in_vain, &first);
 }
 

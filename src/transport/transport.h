@@ -27,7 +27,7 @@ typedef void ft_world_say(const char *line);
 /* Meets the other processes that a launcher started with this one. `says` hears of losses when they
  * are known, once: launchers end a process soon after another one; and when the others have not
  * come for 8 seconds, which is no error. FT_HANG when MPI has started and others say nothing for
- * that long, naming their ranks. FT_UNSUPPORTED when this program has no module for MPI,
+ * 60 seconds, naming their ranks. FT_UNSUPPORTED when this program has no module for MPI,
  * FT_INVALID when they are not all the same build of the same version, naming the rank. Whoever has
  * met others before it failed gets a world all the same, which has failed, to be closed. */
 ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err);

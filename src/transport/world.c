@@ -49,7 +49,7 @@ static ft_status check_builds(const ft_world *w, ft_error *err)
 static int64_t hello_ms(const ft_world *w)
 {
     enum { ANSWER_MS = 2000 };
-    return SILENT_MS + (w->rank ? ANSWER_MS : 0);
+    return w->hello_ms + (w->rank ? ANSWER_MS : 0);
 }
 
 static ft_status miss_hellos(const ft_world *w, ft_error *err)
@@ -118,7 +118,8 @@ static ft_status meet(ft_world *w, const char *version, ft_error *err)
     return status;
 }
 
-static ft_status open_world(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
+static ft_status open_world(ft_world **out, const char *version, ft_world_say *says,
+                            int64_t limit_ms, ft_error *err)
 {
     *out = NULL;
     const ft_mpi *mpi = NULL;
@@ -142,6 +143,7 @@ static ft_status open_world(ft_world **out, const char *version, ft_world_say *s
     }
     w->mpi = mpi;
     w->says = says;
+    w->hello_ms = limit_ms;
     w->rank = rank;
     w->size = size;
     for (int r = 0; r < size; r++) w->ends[r].fd = -1;
@@ -180,15 +182,21 @@ static void *keep_vigil(void *arg)
     return NULL;
 }
 
-ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
+ft_status world_open_within(ft_world **out, const char *version, ft_world_say *says,
+                            int64_t limit_ms, ft_error *err)
 {
     vigil v = {.says = says};
     pthread_t keeper;
     bool kept = ft_thread_start(&keeper, keep_vigil, &v, NULL) == FT_OK;
-    ft_status status = open_world(out, version, says, err);
+    ft_status status = open_world(out, version, says, limit_ms, err);
     ft_gate_open(&v.over);
     if (kept) pthread_join(keeper, NULL);
     return status;
+}
+
+ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
+{
+    return world_open_within(out, version, says, HELLO_MS, err);
 }
 
 static const int64_t LEAVE_NS = INT64_C(10000000000); /* that others have to leave */

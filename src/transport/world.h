@@ -11,8 +11,8 @@
 /* The world's own tags. */
 enum { TAG_HELLO, TAG_BYE, TAG_BEAT, TAG_LOST, TAG_PROBE, TAG_READY };
 
-/* Who says nothing for so long is lost. */
-enum { SILENT_MS = 8000 };
+/* Who says nothing for so long is lost; at first, as many as share a core may need longer. */
+enum { SILENT_MS = 8000, HELLO_MS = 60000 };
 
 /* A message is as many full pieces as it has, and one that is less, maybe nothing. */
 enum { PIECE = 1 << 30 };
@@ -95,6 +95,7 @@ struct ft_world {
     list waiting;                         /* sends that are to begin */
     list letters;
     ft_error failure;
+    int64_t hello_ms; /* for which rank 0 waits for the others */
     ft_world_say *says;
     char remark[FT_REMARK_WORDS];
     void (*fails)(void *user, const ft_error *error);
@@ -127,6 +128,9 @@ void world_fail_memory(ft_world *world);
 void world_fail(ft_world *world, const ft_error *error);
 /* Waits until all that was to be sent is sent, or for so long; negative: without a limit. */
 void world_flush(ft_world *world, int64_t limit_ns);
+/* ft_world_open with another limit than HELLO_MS. */
+ft_status world_open_within(ft_world **out, const char *version, ft_world_say *says,
+                            int64_t limit_ms, ft_error *err);
 /* watch.c: the thread that carries on and watches; stops at world->stop. */
 void *world_help(void *arg);
 /* Opens what tells of the end of processes on this machine; closes it. */
