@@ -343,6 +343,44 @@ static void test_unit_keeps_numbers_apart(void)
     for (int i = 0; i < 4; i++) guarded_free(all[i]);
 }
 
+/* c (m,n), which goes past the caches or not, as two threads make it. */
+static float *written(const ft_simd_panels *kernels, int64_t n, const float *a, const float *b,
+                      bool far)
+{
+    enum { M = 530, K = 64, TEAM = 2 };
+    const int64_t bytes = M * n * 4;
+    ft_large_product o = {.m = M, .n = n, .k = K, .a = a, .b = b, .c = guarded_new(bytes)};
+    ft_team *team;
+    o.far = far;
+    o.work = guarded_new(ft_panels_work_bytes(M, n, K, kernels, TEAM));
+    memset(o.c, 0xff, (size_t)bytes);
+    CHECK_STATUS(ft_team_new(&team, TEAM, NULL), FT_OK);
+    ft_panels_multiply(&o, kernels, team);
+    ft_team_free(team);
+    guarded_free(o.work);
+    CHECK(guarded_intact(o.c, bytes) && isfinite(o.c[M * n - 1]));
+    return o.c;
+}
+
+/* The same bits; of rows that are whole lines, and of others, which do not. */
+static void test_unit_writes_far(void)
+{
+    enum { M = 530, N = 512, K = 64 };
+    if (!has_unit()) return;
+    const ft_simd_panels *kernels[] = {ft_simd_get()->tiles, ft_simd_get()->tiles_bf16};
+    float *a = numbers(M * K, 14), *b = numbers(K * N, 15);
+    for (int i = 0; i < 2; i++)
+        for (int64_t n = N; n > N - 24; n -= 12) {
+            float *near = written(kernels[i], n, a, b, false);
+            float *far = written(kernels[i], n, a, b, true);
+            CHECK(!memcmp(near, far, (size_t)(M * n) * 4));
+            guarded_free(near);
+            guarded_free(far);
+        }
+    guarded_free(a);
+    guarded_free(b);
+}
+
 static void test_nothing_needs_nothing(void)
 {
     const ft_simd_panels *best = ft_simd_get()->panels;
@@ -363,6 +401,7 @@ int main(void)
     RUN(test_unit_is_as_exact_as_vectors);
     RUN(test_unit_keeps_what_is_no_number);
     RUN(test_unit_keeps_numbers_apart);
+    RUN(test_unit_writes_far);
     RUN(test_nothing_needs_nothing);
     return check_report();
 }

@@ -51,6 +51,7 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
                                           .b = ft_in(call, 1),
                                           .c = ft_out(call, 0),
                                           .add = ft_adds(call, 0),
+                                          .far = true,
                                           .work = call->work};
         ft_panels_multiply(&product, own, call->team);
         return FT_OK;

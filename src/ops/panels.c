@@ -11,7 +11,8 @@
 
 enum {
     MOST_COLUMNS = 2048, /* for which a block of rows is packed once */
-    LINE = 64            /* bytes of a line of a cache */
+    LINE = 64,           /* bytes of a line of a cache */
+    FAR_BYTES = 1 << 20  /* of c, from which on it would drive the sides out of the second cache */
 };
 
 static int64_t round_up(int64_t n, int64_t unit)
@@ -141,6 +142,13 @@ static const char *packed_at(const job *j, const block *b)
                     b->start, b->k, b->column);
 }
 
+/* Whether sums are not read again here, and rows are whole lines. */
+static bool goes_far(const ft_large_product *o, const block *b)
+{
+    return o->far && !o->add && b->k == o->k && o->m * o->n * 4 >= FAR_BYTES &&
+           o->n % (LINE / 4) == 0 && (uintptr_t)o->c % LINE == 0;
+}
+
 /* A block's product, but for its sides. */
 static ft_panel_product product_of(const ft_large_product *o, const block *b)
 {
@@ -152,6 +160,7 @@ static ft_panel_product product_of(const ft_large_product *o, const block *b)
                               .c = o->c + b->row * o->n + b->column,
                               .ldc = o->n,
                               .add = o->add || b->start > 0,
+                              .far = goes_far(o, b),
                               .relu = ends && o->relu};
 }
 

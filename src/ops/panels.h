@@ -32,6 +32,7 @@ typedef struct ft_large_product {
     const float *bias;  /* NULL: none */
     float *c;
     bool add, relu;
+    bool far;   /* c is read much later: it goes past the caches where that is worth it */
     void *work; /* ft_panels_work_bytes, 64-byte aligned */
 } ft_large_product;
 

@@ -158,6 +158,7 @@ typedef struct ft_panel_product {
     float *c;
     int64_t ldc;
     bool add, relu;
+    bool far;    /* whole lines of c go past the caches */
     void *spare; /* two panels of the right side in the kernels' own form, 64-byte aligned, for
                     those that have `plain` */
 } ft_panel_product;

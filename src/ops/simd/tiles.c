@@ -210,6 +210,7 @@ TILES static void multiply(const ft_panel_product *p)
         panel = b.next.to;
     }
     finish_rows(&b.before, SIDE);
+    if (p->far) vf_streamed();
     _tile_release();
 }
 

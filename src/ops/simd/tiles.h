@@ -81,16 +81,18 @@ INLINE void settle(void *memory)
     __asm__ volatile("" : : "r"(memory) : "memory");
 }
 
-/* Sums of 32 columns go to a row of c that has so many of them. */
+/* Sums of 32 columns go to a row of c that has so many of them; `far`: past the caches. */
 INLINE void finish(float *c, const float *sums, const float *bias, int64_t columns, bool add,
-                   bool relu)
+                   bool relu, bool far)
 {
     for (int64_t j = 0; j < columns; j += FT_LANES) {
         vf sum = vf_load(sums + j);
         if (add) sum += load(c + j, columns - j);
         if (bias) sum += load(bias + j, columns - j);
         if (relu) sum = vf_max((vf){0}, sum);
-        if (columns - j >= FT_LANES)
+        if (far) /* rows are whole lines */
+            vf_stream(c + j, sum);
+        else if (columns - j >= FT_LANES)
             vf_store(c + j, sum);
         else
             vf_store_part(c + j, sum, (int)(columns - j));
@@ -103,7 +105,7 @@ typedef struct square {
     const float *sums, *bias;
     float *c;
     int64_t ldc, rows, columns; /* that are left */
-    bool add, relu;
+    bool add, relu, far;
 } square;
 
 /* Those of the part of c that begins there. */
@@ -116,23 +118,24 @@ INLINE square square_of(const ft_panel_product *p, int64_t row, int64_t column, 
                     .rows = p->m - row < SIDE ? p->m - row : SIDE,
                     .columns = p->n - column < SIDE ? p->n - column : SIDE,
                     .add = p->add,
-                    .relu = p->relu};
+                    .relu = p->relu,
+                    .far = p->far};
 }
 
 INLINE void finish_rows(square *s, int64_t most)
 {
     for (; most && s->rows; most--, s->rows--, s->sums += SIDE, s->c += s->ldc)
         if (s->columns == SIDE)
-            finish(s->c, s->sums, s->bias, SIDE, s->add, s->relu);
+            finish(s->c, s->sums, s->bias, SIDE, s->add, s->relu, s->far);
         else
-            finish(s->c, s->sums, s->bias, s->columns, s->add, s->relu);
+            finish(s->c, s->sums, s->bias, s->columns, s->add, s->relu, s->far);
 }
 
 /* What will be finished is asked for meanwhile: a load that waited for memory would keep the unit
  * waiting. */
 INLINE void ask_rows(square *s, int64_t most)
 {
-    for (; most && s->rows; most--, s->rows--, s->c += s->ldc) {
+    for (; most && s->rows && !s->far; most--, s->rows--, s->c += s->ldc) {
         __builtin_prefetch(s->c, 1);
         __builtin_prefetch(s->c + s->columns - 1, 1);
     }

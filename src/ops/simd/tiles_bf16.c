@@ -138,6 +138,7 @@ TILES static void multiply(const ft_panel_product *p)
         }
     }
     finish_rows(&b.before, SIDE);
+    if (p->far) vf_streamed();
     _tile_release();
 }
 
