@@ -53,6 +53,13 @@ describe("args", function()
       assert.equal("--max-target: expected at least 2, got 1", problem.message)
    end)
 
+   it("has no effort that is none", function()
+      local recipe = { preset = "fine_tune" }
+      assert.equal(0.5, args.parse(recipe, { "--effort", "0.5" }).effort)
+      local fault = files.failure(args.parse, recipe, { "--effort", "0" })
+      assert.equal("--effort: expected more than 0, got 0", fault.message)
+   end)
+
    it("refuses declarations that are none in one line", function()
       local cases = {
          { { partition = function() end }, "ft.args: 'partition' is a function, expected true, " },

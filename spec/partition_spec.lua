@@ -242,10 +242,12 @@ describe("ft.partition", function()
          last = result.objective_ns
       end
       assert.matches("; effort [%d.]+\n", tostring(ft.partition(problem, { effort = 1 })))
-      for _, effort in ipairs { -1, 1e7 } do
+      for _, effort in ipairs { -1, 0 } do
          assert.fails_with(function() ft.partition(problem, { effort = effort }) end,
-            "effort is .*, expected 0 to 1000000")
+            "option 'effort': expected more than 0, got ")
       end
+      assert.fails_with(function() ft.partition(problem, { effort = 1e7 }) end,
+         "effort is .*, expected more than 0, at most 1000000 million steps")
       assert.fails_with(function() ft.partition(problem, { effort = 0 / 0 }) end,
          "option 'effort': expected a number, got 'nan'")
    end)

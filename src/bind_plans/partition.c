@@ -359,7 +359,8 @@ static int64_t opt_effort(lua_State *L, int t)
 {
     double effort = script_opt_number(L, t, "effort", 0);
     if (!(effort >= 0 && effort <= MOST_EFFORT))
-        script_arg_error(L, t, "effort is %f, expected 0 to 1000000 million steps", effort);
+        script_arg_error(L, t, "effort is %f, expected more than 0, at most 1000000 million steps",
+                         effort);
     return (int64_t)ceil(effort * STEPS_OF_EFFORT);
 }
 

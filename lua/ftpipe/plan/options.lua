@@ -76,7 +76,7 @@ M.rows = {
    { "forward_micro_batches", of = "recipe explore plan", models = true, plans = true,
       rare = true, type = "int", min = 1, value = "N",
       help = "harmony-pp and -dp: pieces of a batch that go forward, of several that go back" },
-   { "effort", of = "recipe explore plan", plans = true, rare = true, type = "number", min = 0,
+   { "effort", of = "recipe explore plan", plans = true, rare = true, type = "number", above = 0,
       value = "N", explore = { rare = false },
       help = "of partitioners that search, in millions of steps: the same on any machine" },
    { "recompute", of = "recipe explore plan", plans = true, choices = { "auto", "always", "never" },
