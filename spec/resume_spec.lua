@@ -536,7 +536,13 @@ describe("a run that cannot be resumed", function()
             core.sys.write_file(state .. name, bytes)
          end
          broken("state.json", function(s) return s:gsub('"format": 2', '"format": 7') end,
-            "state%.json: format 7, expected 2")
+            "state%.json: the format is 7, expected 2 ")
+         for format, told in pairs { ["{}"] = "an object", ["[2]"] = "a list", null = "null",
+            ["false"] = "false" } do
+            broken("state.json", function(s)
+               return s:gsub('"format": 2', '"format": ' .. format)
+            end, "state%.json: the format is " .. told .. ", expected 2 ")
+         end
          broken("state.json", function(s) return s:gsub('"step": 20', '"best": 3, "step": 20') end,
             "state%.json: 'best' is not an evaluation")
          broken("state.json", function(s) return s:sub(1, 40) end, "state%.json:%d+:%d+")

@@ -10,6 +10,7 @@ local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local named = require("ftpipe.base.named")
 local number_text = require("ftpipe.base.number_text")
+local shown = require("ftpipe.base.shown")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -150,7 +151,8 @@ end
 
 local function show(value)
    if value == nil then return "not given" end
-   return type(value) == "number" and number_text(value) or tostring(value)
+   if type(value) == "string" then return value end -- all of it, the difference may be its end
+   return type(value) == "number" and number_text(value) or shown(value)
 end
 
 --- Raises when the run would compute other numbers than the one that wrote a record after a step:

@@ -15,6 +15,7 @@ local adapters = require("ftpipe.model.adapters")
 local checkpoint = require("ftpipe.model.checkpoint")
 local core = require("ftpipe.core")
 local figures = require("ftpipe.store.figures")
+local malformed = require("ftpipe.base.malformed")
 local named = require("ftpipe.base.named")
 local numbers = require("ftpipe.store.numbers")
 local processor = require("ftpipe.base.processor")
@@ -218,9 +219,14 @@ local function read_text(path) return small_file(record_file(path), MOST_BYTES) 
 local function read_record(path)
    local file = record_file(path)
    local record = core.json.decode(read_text(path), file)
-   if type(record) ~= "table" or record.format ~= FORMAT then
-      core.fail("malformed data", ("%s: format %s, expected %d (this is ftpipe %s)"):format(file,
-         tostring(type(record) == "table" and record.format), FORMAT, core.version))
+   local format
+   if type(record) == "table" then format = record.format end
+   if format ~= FORMAT then
+      malformed("%s: the format is %s, expected %d (this is ftpipe %s)", file, format, FORMAT,
+         core.version)
+   end
+   if record.numbers ~= nil and type(record.numbers) ~= "table" then
+      malformed("%s: 'numbers' is %s, expected an object", file, record.numbers)
    end
    for _, key in ipairs { "step", "batch", "seconds", "tokens" } do
       if type(record[key]) ~= "number" then
