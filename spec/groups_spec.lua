@@ -369,6 +369,7 @@ describe("groups of parameters", function()
       for problem, list in pairs {
          ["entry 1 is not { PATTERN, ... }"] = { { frozen = true } },
          ["'a' says nothing"] = { { "a" } },
+         ["a table of 'a' is not known"] = { { "a", [{}] = 1 } },
          ["'frozen' of 'a': expected true or false, got '1'"] = { { "a", frozen = 1 } },
       } do
          local fault = files.failure(pipeline.plan, { groups = list })

@@ -1,3 +1,4 @@
+local files = require("spec.support.files")
 local opts = require("ftpipe.base.opts")
 local suggest = require("ftpipe.base.suggest")
 
@@ -29,6 +30,7 @@ describe("opts", function()
       assert.matches("did you mean 'schedule'", problem.message)
       assert.matches("expected one of: memory, schedule, shape, stages, tied", problem.message)
       assert.equal(2, problem.exit)
+      assert.matches(": unknown option a table %(", files.failure(check { [{}] = 1 }).message)
       assert.is_true(line > 0)
    end)
 

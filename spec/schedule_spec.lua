@@ -185,10 +185,11 @@ describe("schedules", function()
          tostring(problem))
       _, problem = play { forward_ns = "long" }
       assert.matches("stage 1: option 'forward_ns': expected a number", tostring(problem))
-      for _, device in ipairs { 0, "a", 1.5 } do
+      for told, device in pairs { ["'0'"] = 0, ["'a'"] = "a", ["'1.5'"] = 1.5,
+         ["a table"] = { {} } } do
          _, problem = play { device = device }
          assert.matches("stage 1: 'device': expected a number from 1 on, or a list of them, got "
-            .. device, tostring(problem))
+            .. told, tostring(problem))
       end
    end)
 

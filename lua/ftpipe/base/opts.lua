@@ -145,7 +145,7 @@ function M.known(what, rules, given)
    for key in pairs(given) do
       if not rules[key] then
          local names = M.names(rules)
-         M.fail(what, "unknown option '%s'%s (expected one of: %s)", tostring(key),
+         M.fail(what, "unknown option %s%s (expected one of: %s)", class.quoted(key),
             suggest.hint(tostring(key), names), table.concat(names, ", "))
       end
    end

@@ -8,6 +8,7 @@
 -- what each of them means.
 
 local bars = require("ftpipe.page.bars")
+local class = require("ftpipe.base.class")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
@@ -129,8 +130,8 @@ local function ask(partitioner, problem)
    end
    for n, d in ipairs(device) do
       if type(d) ~= "number" or d % 1 ~= 0 or d < 1 or d > n_devices then
-         usage("a partitioner of one's own gave a list whose [%d] is '%s', expected a device, 1 to "
-            .. "%d", n, tostring(d), n_devices)
+         usage("a partitioner of one's own gave a list whose [%d] is %s, expected a device, 1 to "
+            .. "%d", n, class.quoted(d), n_devices)
       end
    end
    return device

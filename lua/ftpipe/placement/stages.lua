@@ -1,6 +1,7 @@
 --- Stages of a partitioned graph: what each weighs, what passes between them, and how a schedule
 -- plays over them.
 
+local class = require("ftpipe.base.class")
 local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
@@ -100,7 +101,7 @@ local function check_result(graph, devices, result)
    for _, d in ipairs(on) do
       if type(devices[d]) ~= "table" then
          opts.fail("ft.stages.of", "'devices': there is no device %s, expected those of the "
-            .. "problem", tostring(d))
+            .. "problem", class.quoted(d))
       end
    end
 end

@@ -124,7 +124,7 @@ local function flatten(stages)
       for _, d in ipairs(list) do
          if not class.is(d, "int") or d < 1 then
             opts.fail(("ft.schedule.play: stage %d"):format(s),
-               "'device': expected a number from 1 on, or a list of them, got %s", tostring(d))
+               "'device': expected a number from 1 on, or a list of them, got %s", class.quoted(d))
          end
          device[#device + 1] = d
          most = math.max(most, d)

@@ -6,6 +6,7 @@
 -- turn and every device sees all samples; with *data* parallelism every device runs all tasks on
 -- its share. The last backward pack holds the loss: its forward is its own recomputation.
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local opts = require("ftpipe.base.opts")
 
@@ -58,7 +59,7 @@ local function check_tiles(name, packs, last)
    for i, pack in ipairs(packs) do
       if pack[1] ~= at or pack[2] < pack[1] then
          refuse("%s[%d] is layers %s to %s, expected it to begin with layer %d", name, i,
-            tostring(pack[1]), tostring(pack[2]), at)
+            class.told(pack[1]), class.told(pack[2]), at)
       end
       at = pack[2] + 1
    end

@@ -1,6 +1,7 @@
 --- What a sweep varies: each parameter is a list of values, or a range of numbers. A point of a
 -- space has a coordinate in [0, 1) for each parameter, in the order of their names.
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local number_text = require("ftpipe.base.number_text")
 local opts = require("ftpipe.base.opts")
@@ -40,7 +41,7 @@ function M.check_flag(what, name, value)
    local is_number = type(value) == "number" and value - value == 0 -- finite
    if not is_number and type(value) ~= "string" and type(value) ~= "boolean" then
       opts.fail("ft.sweep", "%s.%s: %s is no value of a flag, expected a number, a text or a "
-         .. "boolean", what, name, tostring(value))
+         .. "boolean", what, name, class.told(value))
    elseif not name:find("^%w[%w_]*$") then
       opts.fail("ft.sweep", "%s: '%s' is no name of a flag%s", what, name,
          name:find("-", 1, true) and ", expected " .. name:gsub("^%-+", ""):gsub("-", "_") or "")

@@ -11,6 +11,7 @@
 -- decay, or whether it is frozen decides that.
 
 local adapters = require("ftpipe.model.adapters")
+local class = require("ftpipe.base.class")
 local layers = require("ftpipe.model.layers")
 local named = require("ftpipe.base.named")
 local number_text = require("ftpipe.base.number_text")
@@ -70,7 +71,7 @@ end
 local function say(o, group, name, value)
    local rule = by_name[name]
    if not rule then
-      fail(o, "'%s' of '%s' is not known%s (expected one of: %s)", tostring(name), group[1],
+      fail(o, "%s of '%s' is not known%s (expected one of: %s)", class.quoted(name), group[1],
          suggest.hint(tostring(name), names), table.concat(names, ", "))
    end
    local converted, problem = opts.convert(rule, value)
