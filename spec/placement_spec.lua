@@ -300,6 +300,25 @@ describe("--partition", function()
       assert.is_false((pcall(ft.plan, options { partition = 7 })))
    end)
 
+   it("that is there has its own stages, and others are refused", function()
+      files.in_directory(function(dir)
+         local path = dir .. "/plan.txt"
+         ft.plan(options { partition = "seq", stages = 4 }):save(path)
+         for said, o in pairs {
+            ["stages = 3: the partition has its own stages, 4"] = { partition = path, stages = 3 },
+            ["stages = 1: the partition has its own stages, 2"] = {
+               partition = { "decoder/block.0" }, stages = 1 },
+         } do
+            local problem = files.failure(ft.plan, options(o))
+            assert.same({ said, 2 }, { problem.message, problem.exit })
+         end
+         assert.equal(4, ft.plan(options { partition = path, stages = 4 }).n_stages)
+         local found = ft.planner("t5-small", { devices = "sim:2x11GB", batch = 8, source = 64,
+            micro_batches = 4, schedule = "1f1b", partition = path })
+         assert.equal(4, found.best.stages)
+      end)
+   end)
+
    it("seq gives unequal devices stages by their own rates, in their order", function()
       local o = options {
          partition = "seq", devices = "sim:1x2080ti,1xh200", batch = 64, buckets = { 512 },

@@ -62,6 +62,8 @@ end
 
 --- Where the stages come from. What an asynchronous run computes depends on them, and a profile
 -- taken another time may give others: it goes on with those that it recorded.
+-- @treturn string|table|function the option `partition`
+-- @treturn[opt] int the option `stages`: how many are asked for
 local function partition_rule(args)
    local recorded = args.resume and not args.change_schedule and args.out
       and args.out .. "/plan.txt"
@@ -72,7 +74,7 @@ local function partition_rule(args)
    then
       return recorded
    end
-   return own
+   return own, args.stages
 end
 
 -- Batches of an evaluation whose data is not there; more of them need no more memory.
@@ -127,12 +129,11 @@ function M.of(model, data, args)
    local steps = count_steps(args, data)
    local lengths_to_pad, lengths = lengths_of(model, data, args)
    local batches = math.min(args.eval_every or steps, args.save_every or steps, steps)
-   return copy(options.pick("plan", args), {
+   local o = copy(options.pick("plan", args), {
       model = model,
       train = data and data.train and data.train.dataset,
       buckets = lengths_to_pad,
       lengths = lengths,
-      partition = partition_rule(args),
       hypers = { weight_decay = args.weight_decay },
       profile = profile_rule(args),
       dropout = args.dropout or model.config.dropout_rate,
@@ -142,6 +143,8 @@ function M.of(model, data, args)
       eval_batches = count_eval_batches(data, args.batch),
       evaluated = data and data.eval and data.eval.dataset,
    })
+   o.partition, o.stages = partition_rule(args)
+   return o
 end
 
 return M

@@ -15,6 +15,21 @@ local M = {}
 -- Partitions that nobody has to ask for.
 local DEFAULTS = { seq = true, mixed = true }
 
+--- How many stages there are.
+function M.count(stage)
+   local most = 0
+   for _, s in ipairs(stage) do most = math.max(most, s) end
+   return most
+end
+
+--- Refuses another number of stages than a cut has that is there already.
+local function check_count(o, stage)
+   local n = M.count(stage)
+   if o.stages and o.stages ~= n then
+      usage("%s: the partition has its own stages, %d", named.value(o, "stages", o.stages), n)
+   end
+end
+
 --- Refuses the stages of nodes that a plan has for another graph.
 -- @tparam string name of the plan, for people
 -- @tparam {int,...} node_stage by forward node
@@ -128,6 +143,7 @@ function M.of(graph, o)
    local result
    if type(how) == "table" then
       result = from_scopes(graph, how)
+      check_count(o, result.stage)
       result.device = o.replicas and select(2, replicas.of(copy(o, { stages = #how + 1 })))
       result.name = placement.title(how)
       return result
@@ -137,6 +153,7 @@ function M.of(graph, o)
          table.concat(placement.names(), ", "))
    end
    result = from_file(how, graph, o.devices)
+   check_count(o, result.stage)
    replicas.check(o, result.device)
    return result
 end
@@ -151,13 +168,6 @@ function M.are_same(a, b)
       end
    end
    return true
-end
-
---- How many stages there are.
-function M.count(stage)
-   local most = 0
-   for _, s in ipairs(stage) do most = math.max(most, s) end
-   return most
 end
 
 --- Stage s runs on device s; when there are more stages than devices, as the schedule has them, in

@@ -159,7 +159,9 @@ local function layouts_of(only, n_stages, swap)
    for _, layout in ipairs(swap ~= "never" and SWAPPED_LAYOUTS or {}) do add(layout) end
    for _, name in ipairs(only.partitions or {}) do
       if not seen[name] then
-         list[#list + 1] = { partition = name, per_device = 1, schedules = ANY_ORDER }
+         list[#list + 1] = {
+            partition = name, per_device = placement.is(name) and 1 or nil, schedules = ANY_ORDER,
+         }
       end
    end
    for _, schedule in ipairs(only.schedules or {}) do
