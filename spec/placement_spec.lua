@@ -417,6 +417,9 @@ describe("--partition", function()
       assert.equal(2, exit)
       assert.matches("%-%-partition mixd is neither a plan file nor one of: best, .*mixed, .*seq",
          err)
+      process.refused(2, "%-%-effort is for partitioners that search %(best, mixed%), and "
+         .. "%-%-partition greedy does not: leave it out\n", { RECIPE, "--partition", "greedy",
+         "--effort", "1", "--dry-run" })
    end)
 end)
 

@@ -1,3 +1,4 @@
+local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local ft = require("ftpipe")
 local files = require("spec.support.files")
@@ -255,6 +256,30 @@ describe("ftpipe plan", function()
          end
       end)
    end)
+
+   it("takes an effort where something is searched for, and in trials that try partitions",
+      function()
+         local words = { "plan", "t5-small", "--devices", "sim:2x11GB", "--batch", "4",
+            "--micro-batches", "2", "--schedule", "1f1b", "--effort", "0.1" }
+         local function with(...)
+            local all = { unpack(words) }
+            for _, word in ipairs { ... } do all[#all + 1] = word end
+            return all
+         end
+         local refusal = "%-%-effort is for partitioners that search %(best, mixed%), and "
+            .. "%-%-partition seq does not: leave it out\n"
+         process.refused(2, refusal, with("--partition", "seq"))
+         process.refused(2, refusal, with("--partition", "seq", "--search"))
+         process.refused(2, "%-%-plan decides what %-%-effort says, leave one out", { "plan",
+            "t5-small", "--plan", "plan.txt", "--effort", "1" })
+         for _, more in ipairs { {}, { "--search" }, { "--partition", "seq", "--compare" } } do
+            local _, err, exit = process.ftpipe(with(unpack(more)))
+            assert.equal(0, exit, err)
+         end
+         local line = argvs.line { core.sys.executable(), unpack(with("--partition", "seq")) }
+         local _, err, exit = process.shell("FTPIPE_TRIAL=1:/none " .. line)
+         assert.equal(0, exit, err)
+      end)
 
    it("searches what is not given, and prints flags that repeat it", function()
       for _, schedule in ipairs { "gpipe", "data-parallel" } do

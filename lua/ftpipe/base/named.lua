@@ -33,6 +33,9 @@ function M.origins(values)
    return now
 end
 
+--- Whether a flag was given on the command line, and what it says is no default.
+function M.is_given(values, name) return M.origins(values)[name] == "command line" end
+
 --- Marks values as those of flags when the given ones are.
 function M.like(given, values)
    return is_flags(getmetatable(given)) and M.flags(values, M.origins(given)) or values

@@ -60,6 +60,13 @@ local function check_shown(flags, given, is_graph)
    end
 end
 
+--- Refuses an effort where nothing is searched for: --compare has all partitioners, and --search
+-- several where none is given.
+local function check_effort(flags, given)
+   local several = flags.compare or flags.search and not given.partition
+   if not several and not flags.plan then placement.check_effort(flags) end
+end
+
 --- Options of ft.explore; of a model --compare alone counts --cost.
 local function options_of(flags, of_model)
    local o = options.pick("explore", flags)
@@ -251,6 +258,7 @@ function M.run(argv)
    if not path then usage("plan needs a model or a graph file") end
    local is_graph = core.sys.exists(path) == "file"
    check_shown(flags, given, is_graph)
+   check_effort(flags, given)
    local tables, subject, model, o = {}
    if is_graph then
       subject, model, o, tables[1] = plan_file(path, flags, given)

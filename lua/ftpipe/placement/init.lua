@@ -5,12 +5,15 @@ local core = require("ftpipe.core")
 local contract = require("ftpipe.graph.contract")
 local feasible = require("ftpipe.base.feasible")
 local graphs = require("ftpipe.graph")
+local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local packs = require("ftpipe.schedule.packs")
 local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
 local ties = require("ftpipe.placement.ties")
+local trial = require("ftpipe.base.trial")
 local turns = require("ftpipe.placement.turns")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 
@@ -47,6 +50,24 @@ function M.is(how) return row_of(how) ~= nil end
 function M.is_in_order(how)
    local row = row_of(how)
    return row and row.asks.in_order or false
+end
+
+--- Whether it searches, for as long as an effort says.
+local function searches(how)
+   local row = row_of(how)
+   return row ~= nil and row.asks.effort ~= nil
+end
+
+--- Refuses an effort that was given where nothing is searched for; not in a trial of a sweep, which
+-- may try several partitions with one effort.
+-- @tparam table o of ft.args: effort, partition
+function M.check_effort(o)
+   if not named.is_given(o, "effort") or searches(o.partition) or trial.own() then return end
+   local names = {}
+   for _, name in ipairs(M.names()) do names[#names + 1] = searches(name) and name or nil end
+   usage("%s is for partitioners that search (%s), and %s does not: leave it out",
+      named.name(o, "effort"), table.concat(names, ", "),
+      named.value(o, "partition", M.title(o.partition)))
 end
 
 --- What else a plan tries: contiguous stages, which may end within a scope, one for each device.

@@ -9,6 +9,7 @@ local givens = require("ftpipe.plan.given")
 local late = require("ftpipe.schedule.late")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
+local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
 local transport = require("ftpipe.placement.transport")
 local usage = require("ftpipe.base.usage")
@@ -103,6 +104,7 @@ local function check_flags(args)
    if args.keep and not args.out then
       usage.of(args, "{keep} is for checkpoints in the directory that {out} names, give it too")
    end
+   if not args.plan then placement.check_effort(args) end
    late.check(args)
    transport.check(args, args.devices)
 end

@@ -58,7 +58,7 @@ M.rows = {
       type = "string", value = "FILE", lua_type = "string|table|ftpipe.schedule_plan",
       help = "a plan that is there: stages, devices, orders and slots are those of the file",
       decides = { "max_staleness", "micro_batches", "partition", "recompute", "schedule", "stages",
-         "staleness", "swap", "update", "replicas", "packs", "forward_micro_batches" } },
+         "staleness", "swap", "update", "replicas", "packs", "forward_micro_batches", "effort" } },
    { "profile", of = "recipe explore plan", models = true, plans = true, rare = true,
       type = "string", value = "NAME|FILE",
       explore = { rare = false, default = "modelled", help = "what work costs; for models" },

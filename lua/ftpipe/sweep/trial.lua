@@ -3,17 +3,18 @@
 
 local indexes = require("ftpipe.sweep.index")
 local result = require("ftpipe.sweep.result")
+local trial = require("ftpipe.base.trial")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
 
-M.TRIAL, M.METRIC = "FTPIPE_TRIAL", "FTPIPE_METRIC"
+M.TRIAL, M.METRIC = trial.NAME, "FTPIPE_METRIC"
 
 --- Number and index of the trial; nil outside a sweep. Who asks closes the index.
 local function own()
-   local number, path = (os.getenv(M.TRIAL) or ""):match("^(%d+):(.+)$")
+   local number, path = trial.own()
    if not number then return nil end
-   return tonumber(number), indexes.open(path, true)
+   return number, indexes.open(path, true)
 end
 
 --- The name of the number that counts, where the sweep says one.
