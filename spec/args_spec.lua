@@ -99,7 +99,11 @@ describe("args", function()
 
    it("refuses flags of training beside one that leaves training out", function()
       local recipe = { preset = "fine_tune", lr = { default = 1 } }
-      for _, words in ipairs { { "--lr", "3" }, { "--epochs=2" }, { "--gnorm" } } do
+      for _, words in ipairs { { "--lr", "3" }, { "--epochs=2" }, { "--gnorm" },
+         { "--optimizer=sgd" }, { "--recompute=never" }, { "--update=end" }, { "--swap=auto" },
+         { "--swap-dir=d" }, { "--staleness=stash" }, { "--max-staleness=1" }, { "--lora=4" },
+         { "--lora-alpha=2" }, { "--lora-targets=v" }, { "--groups=*.bias: decay 0" } }
+      do
          words[#words + 1] = "--eval-only"
          local fault = files.failure(args.parse, recipe, words)
          assert.equal(("%s is for training, and --eval-only does not train, leave one out")

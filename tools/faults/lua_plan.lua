@@ -125,7 +125,7 @@ return {
       "stages are tried again though nothing of their device has changed" },
    { "lua/ftpipe/plan/fit.lua", "most[s] = s - 1 --", "most[s] = math.max(0, s - 2) --",
       "spec/plan_fit", "fewer gradients of weights wait than there is room for" },
-   { "lua/ftpipe/plan/options.lua", "models = true, plans = true, rare = true,\n"
+   { "lua/ftpipe/plan/options.lua", "models = true, plans = true, trains = true, rare = true,\n"
          .. '      choices = { "auto", "end", "device", "host" }',
       "models = true, rare = true,\n"
          .. '      choices = { "auto", "end", "device", "host" }', "spec/plan_given",
