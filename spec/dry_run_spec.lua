@@ -61,6 +61,16 @@ describe("--dry-run", function()
       refused(6, "holds no weights, expected ", { "--model", model, "--data", "embedded" })
    end)
 
+   it("finds flags that would do nothing", function()
+      refused(2, "%-%-cache %S+ keeps what was made of files, and %-%-data embedded is in none: "
+         .. "leave it out", { "--cache", directory })
+      refused(2, "%-%-decay%-exempt vectors is for weight decay, and there is none: give "
+         .. "%-%-weight%-decay too", { "--decay-exempt", "vectors" })
+      local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--decay-exempt", "vectors",
+         "--weight-decay", "0.1", "--cache", "none", "--profile", "modelled", "--dry-run" }
+      assert.equal(0, code, err)
+   end)
+
    it("misses weights before anything is measured or planned", function()
       local model = directory .. "/model"
       files.tiny_model(model)

@@ -12,6 +12,7 @@ local options = require("ftpipe.plan.options")
 local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
 local transport = require("ftpipe.placement.transport")
+local trial = require("ftpipe.base.trial")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -87,6 +88,17 @@ local function count_eval_batches(data, batch)
    return data.eval and evaluate.count_batches(data.eval.dataset, batch)
 end
 
+--- Refuses vectors that are exempt from a decay which there is not; not in a trial of a sweep, which
+-- may try several decays, 0 among them.
+local function check_decay(args)
+   if named.is_given(args, "decay_exempt") and args.decay_exempt ~= "none"
+      and args.weight_decay == 0 and not trial.own()
+   then
+      usage.of(args, "{decay_exempt=%s} is for weight decay, and there is none: give {weight_decay} "
+         .. "too", args.decay_exempt)
+   end
+end
+
 --- Refuses flags that mean nothing together.
 local function check_flags(args)
    directories.check(args)
@@ -105,6 +117,7 @@ local function check_flags(args)
       usage.of(args, "{keep} is for checkpoints in the directory that {out} names, give it too")
    end
    if not args.plan then placement.check_effort(args) end
+   check_decay(args)
    late.check(args)
    transport.check(args, args.devices)
 end

@@ -338,6 +338,10 @@ function Task:open(model, args)
       usage.of(args, "{data=%s} has both splits, {train_file} and {eval_file} name others: give "
          .. "one of them", EMBEDDED)
    end
+   if sample and named.is_given(args, "cache") and args.cache ~= "none" then
+      usage.of(args, "{cache=%s} keeps what was made of files, and {data=%s} is in none: leave it "
+         .. "out", args.cache, EMBEDDED)
+   end
    local o = named.like(args, self.rows.options(model, args))
    o.data, o.train_file, o.eval_file = not sample and args.data or nil, args.train_file,
       args.eval_file
