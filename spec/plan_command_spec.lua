@@ -257,6 +257,15 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("says first that a file is not there", function()
+      process.refused(2, "^ftpipe: there is no recipe 'recipes/t5_rtee.lua' %(did you mean "
+         .. "'t5_rte.lua'%?%); see", { "plan", "recipes/t5_rtee.lua", "--lr", "1" })
+      for _, name in ipairs { "no.graph", "no.json", "no.graphml", "no.txt" } do
+         process.refused(2, "^ftpipe: there is no file '" .. name .. "'", { "plan", name,
+            "--devices", "sim:2x11GB" })
+      end
+   end)
+
    it("takes an effort where something is searched for, and in trials that try partitions",
       function()
          local words = { "plan", "t5-small", "--devices", "sim:2x11GB", "--batch", "4",

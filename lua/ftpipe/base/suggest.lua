@@ -1,5 +1,7 @@
 --- The nearest name to a misspelt one.
 
+local core = require("ftpipe.core")
+
 local M = {}
 
 local min = math.min
@@ -48,6 +50,13 @@ end
 function M.hint(wrong, names)
    local name = M.nearest(wrong, names)
    return name and (" (did you mean '%s'?)"):format(name) or ""
+end
+
+--- The same for a file: " (did you mean 'recipes/t5_rte.lua'?)", of those in its directory.
+function M.file_hint(path)
+   local directory, name = path:match("^(.*/)([^/]*)$")
+   local found, names = pcall(core.sys.list_dir, directory or ".")
+   return found and M.hint(name or path, names) or ""
 end
 
 return M

@@ -12,6 +12,7 @@ local copy = require("ftpipe.base.copy")
 local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 local script = require("ftpipe.recipe.script")
+local suggest = require("ftpipe.base.suggest")
 local words = require("ftpipe.base.words")
 
 local M = { help = "how a model, a graph file or a recipe would be cut, and how fast that is" }
@@ -246,6 +247,18 @@ local function recipe_words(argv, path)
    return kept
 end
 
+-- How names of files end that are planned; what is not there, and ends in none of them, is looked
+-- for among models.
+local ENDINGS = { lua = "recipe", graph = "file", graphml = "file", json = "file", txt = "file" }
+
+--- Refuses a recipe or a graph's file that is not there.
+local function check_there(path)
+   local what = ENDINGS[path:match("%.(%l+)$") or ""]
+   if what and not core.sys.exists(path) then
+      usage("there is no %s '%s'%s", what, path, suggest.file_hint(path))
+   end
+end
+
 function M.words() return require("ftpipe.model").builtin_names() end
 
 --- @tparam {string,...} argv the words after "plan"
@@ -254,6 +267,7 @@ function M.run(argv)
    if path and path:find("%.lua$") and core.sys.exists(path) == "file" then
       return script(path, recipe_words(argv, path))
    end
+   if path then check_there(path) end
    local flags, given = args.read(M.declared, argv, "plan MODEL|GRAPHFILE|RECIPE")
    if not path then usage("plan needs a model or a graph file") end
    local is_graph = core.sys.exists(path) == "file"

@@ -22,13 +22,6 @@ M.declared = {
       help = "machines and their processes, as anna:1,berta:2 (this one)" },
 }
 
---- " (did you mean 'recipes/t5_rte.lua'?)"
-local function hint(path)
-   local directory, name = path:match("^(.*/)([^/]*)$")
-   local found, names = pcall(core.sys.list_dir, directory or ".")
-   return found and suggest.hint(name or path, names) or ""
-end
-
 --- Takes the flags in front of the recipe out of a command line.
 local function take_flags(argv)
    local flags = {}
@@ -47,7 +40,7 @@ function M.run(argv)
    local path = argv[1]
    if not path then usage("run needs a recipe, as ftpipe run recipes/t5_rte.lua") end
    if core.sys.exists(path) ~= "file" then
-      usage("there is no recipe '%s'%s", path, hint(path))
+      usage("there is no recipe '%s'%s", path, suggest.file_hint(path))
    end
    if o.restart then
       local code = restart.run(restart.job(argv, o.hosts), o.restart)
