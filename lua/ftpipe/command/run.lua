@@ -22,14 +22,21 @@ M.declared = {
       help = "machines and their processes, as anna:1,berta:2 (this one)" },
 }
 
---- Takes the flags in front of the recipe out of a command line.
+--- Takes the flags of this command out of a command line, wherever they are, and all that is in
+-- front of the recipe.
 local function take_flags(argv)
-   local flags = {}
-   while argv[1] and argv[1]:find("^%-") do
-      local word = table.remove(argv, 1)
-      flags[#flags + 1] = word
-      local rule = M.declared[(word:match("^%-%-(.*)$") or ""):gsub("%-", "_")]
-      if rule and argv[1] then flags[#flags + 1] = table.remove(argv, 1) end
+   local flags, at, ended = {}, 1, false
+   while argv[at] do
+      local word, behind = argv[at], at > 1
+      local name, value = word:match("^%-%-([^=]+)(=?)")
+      local rule = not ended and name and M.declared[name:gsub("%-", "_")]
+      ended = ended or behind and word == "--"
+      if rule or not behind and word:find("^%-") then
+         flags[#flags + 1] = table.remove(argv, at)
+         if rule and value == "" then flags[#flags + 1] = table.remove(argv, at) end
+      else
+         at = at + 1
+      end
    end
    return flags
 end
