@@ -110,6 +110,7 @@ describe("a BERT configuration", function()
       refused({ max_position_embeddings = "long" },
          "'max_position_embeddings' is the string 'long'")
       refused({ layer_norm_eps = 0 }, "'layer_norm_eps' is 0, expected a number above 0")
+      refused({ layer_norm_eps = 1.5 }, "'layer_norm_eps' is 1.5, expected .* above 0, at most 1$")
       refused({ initializer_range = "x" }, "'initializer_range' is the string 'x'")
       refused({ hidden_dropout_prob = 1 }, "'hidden_dropout_prob' is 1, expected a number from 0")
       refused({ attention_probs_dropout_prob = -0.1 }, "'attention_probs_dropout_prob' is %-0.1")

@@ -141,6 +141,7 @@ describe("a T5 configuration", function()
          files.unsupported(pattern, t5.config, raw_config(changes))
       end
       refused({ model_type = "bert" }, "model_type is 'bert', expected 't5'")
+      refused({ layer_norm_epsilon = 1.5 }, "'layer_norm_epsilon' is 1.5, .* above 0, at most 1$")
       refused({ feed_forward_proj = "sillu" },
          "'feed_forward_proj' is sillu, expected one of: gelu, .* %(did you mean 'silu'%?%)$")
       refused({ feed_forward_proj = "gated-sillu" }, "'feed_forward_proj' is gated%-sillu, "

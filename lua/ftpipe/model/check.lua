@@ -76,11 +76,17 @@ function M.length_option(size)
 end
 
 --- Each key must be a number above 0.
-function M.positive(config, keys)
+-- @tparam table config
+-- @tparam table keys
+-- @tparam[opt] number most what it may be at most
+function M.positive(config, keys, most)
    for _, key in ipairs(keys) do
       local value = config[key]
-      if type(value) ~= "number" or not (value > 0 and value < math.huge) then
-         M.refuse("'%s' is %s, expected a number above 0", key, told(value))
+      if type(value) ~= "number" or not (value > 0 and value < math.huge)
+         or most and value > most
+      then
+         M.refuse("'%s' is %s, expected a number above 0%s", key, told(value),
+            most and (", at most %g"):format(most) or "")
       end
    end
 end

@@ -143,7 +143,8 @@ function M.config(raw, untied)
    config.n_inner = raw.n_inner
    if raw.n_inner == nil or raw.n_inner == core.json.null then config.n_inner = 4 * raw.n_embd end
    check.sizes(config, { "n_positions", "n_inner" })
-   check.positive(config, { "layer_norm_epsilon", "initializer_range" })
+   check.positive(config, { "layer_norm_epsilon" }, 1)
+   check.positive(config, { "initializer_range" })
    check.rates(config, { "resid_pdrop", "embd_pdrop", "attn_pdrop" })
    check_form(config, raw)
    add_ids(config, raw)

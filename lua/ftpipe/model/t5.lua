@@ -94,7 +94,8 @@ end
 local function check_values(config)
    check.ids(config, { "pad_token_id", "decoder_start_token_id" })
    check.ends(config)
-   check.positive(config, { "layer_norm_epsilon", "initializer_factor" })
+   check.positive(config, { "layer_norm_epsilon" }, 1)
+   check.positive(config, { "initializer_factor" })
    check.rates(config, { "dropout_rate" })
    check.flags(config, { "tie_word_embeddings" })
    -- Half of the buckets are for one direction, half of those for exact distances.
