@@ -61,6 +61,14 @@ describe("--dry-run", function()
       refused(6, "holds no weights, expected ", { "--model", model, "--data", "embedded" })
    end)
 
+   it("finds more updates than a run may have", function()
+      for flag, n in pairs { ["--steps"] = "1000000000", ["--epochs"] = "100000000000" } do
+         local words = { "recipes/t5_rte.lua", flag, "1e9", "--profile", "modelled", "--dry-run" }
+         process.refused(2, ("%s 1000000000: these are %s updates, expected at most 268435456\n")
+            :format(flag:gsub("%-", "%%-"), n), words)
+      end
+   end)
+
    it("finds flags that would do nothing", function()
       refused(2, "%-%-cache %S+ keeps what was made of files, and %-%-data embedded is in none: "
          .. "leave it out", { "--cache", directory })

@@ -45,15 +45,26 @@ end
 -- Updates in a plan that is only looked at, when there is no data to count epochs of.
 local PLANNED_STEPS = 100
 
+-- Updates of a run, at most: as many as a leg may have (src/plan/making.h).
+local MOST_STEPS = 2 ^ 28
+
+--- The updates that a flag asks for.
+local function checked_steps(args, flag, steps)
+   if steps <= MOST_STEPS then return steps end
+   return usage("%s: these are %.0f updates, expected at most %d",
+      named.value(args, flag, args[flag]), steps, MOST_STEPS)
+end
+
 --- Updates of the whole run: --steps, or as many as --epochs makes.
 local function count_steps(args, data)
-   if args.steps and not args.epochs then return args.steps end
+   if args.steps and not args.epochs then return checked_steps(args, "steps", args.steps) end
    if not data then return PLANNED_STEPS end -- only possible when planning, see Task:open
    if not data.train then return 1 end -- --eval-only
    if not args.epochs then
       usage.of(args, "nothing says how long to train, give {steps} or {epochs}")
    end
-   return math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch))
+   return checked_steps(args, "epochs",
+      math.max(1, math.ceil(args.epochs * data.train.dataset:size() / args.batch)))
 end
 
 --- Costs come from a profile taken here where that takes no card's time, unless it is asked for.
@@ -88,14 +99,14 @@ local function count_eval_batches(data, batch)
    return data.eval and evaluate.count_batches(data.eval.dataset, batch)
 end
 
---- Refuses vectors that are exempt from a decay which there is not; not in a trial of a sweep, which
+--- Refuses vectors that are exempt from a decay which there is not; not in a trial of a sweep, that
 -- may try several decays, 0 among them.
 local function check_decay(args)
    if named.is_given(args, "decay_exempt") and args.decay_exempt ~= "none"
       and args.weight_decay == 0 and not trial.own()
    then
-      usage.of(args, "{decay_exempt=%s} is for weight decay, and there is none: give {weight_decay} "
-         .. "too", args.decay_exempt)
+      usage.of(args, "{decay_exempt=%s} is for weight decay, and there is none: give "
+         .. "{weight_decay} too", args.decay_exempt)
    end
 end
 
