@@ -25,7 +25,7 @@ local args = ft.args {
    warmup = { default = 0 },
    decay_exempt = { default = "vectors" },
    clip = { default = 0 },
-   max_source = { default = 128 },
+   max_source = { default = 128, min = 8 },
    doc_stride = { default = 128, min = 1, help = "tokens from window to window of a context" },
    max_query = { default = 64, min = 1, help = "tokens of a question" },
    with = { model = { batch = 24, lr = 3e-5, max_source = 384 } },

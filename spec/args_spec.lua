@@ -51,6 +51,8 @@ describe("args", function()
       local ok, problem = pcall(args.parse, t5, { "--max-target", "1" })
       assert.is_false(ok)
       assert.equal("--max-target: expected at least 2, got 1", problem.message)
+      problem = files.failure(args.parse, t5, { "--max-source", "1" })
+      assert.equal("--max-source: expected at least 2, got 1", problem.message)
    end)
 
    it("has no effort that is none", function()

@@ -69,6 +69,11 @@ describe("--dry-run", function()
       end
    end)
 
+   it("names the flag of windows that are too short", function()
+      process.refused(2, "^ftpipe: %-%-max%-source: expected at least 8, got 7\n",
+         { "recipes/bert_squad.lua", "--max-source", "7", "--dry-run" })
+   end)
+
    it("finds flags that would do nothing", function()
       refused(2, "%-%-cache %S+ keeps what was made of files, and %-%-data embedded is in none: "
          .. "leave it out", { "--cache", directory })
