@@ -74,6 +74,12 @@ describe("--dry-run", function()
          { "recipes/bert_squad.lua", "--max-source", "7", "--dry-run" })
    end)
 
+   it("finds a batch that takes longer than a plan can say", function()
+      process.refused(2, "%-%-batch 100000000 in 4 micro%-batches: forward of stage 0 takes "
+         .. "[%d.e+]+ ns, expected 0 to 1e12\n", { "recipes/t5_rte.lua", "--batch", "100000000",
+         "--profile", "modelled", "--dry-run" })
+   end)
+
    it("finds flags that would do nothing", function()
       refused(2, "%-%-cache %S+ keeps what was made of files, and %-%-data embedded is in none: "
          .. "leave it out", { "--cache", directory })

@@ -74,6 +74,17 @@ local function build_graphs(o, device)
    return graphs
 end
 
+--- The plan that is drawn; where its work takes longer than a plan can say, the batch is to blame.
+local function draw_best(o, graphs)
+   local ok, plan = pcall(candidates.best, o, graphs)
+   if ok then return plan end
+   local fault = type(plan) == "table" and plan.status == "invalid argument"
+      and plan.message:match("^cost: (.*)")
+   if not fault then error(plan, 0) end
+   return usage("%s in %s: %s", named.value(o, "batch", o.batch),
+      counted(o.micro_batches, "micro-batch", "micro-batches"), fault)
+end
+
 --- The plan of settled options.
 local function make(o)
    packing.check_joint(o)
@@ -86,7 +97,7 @@ local function make(o)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
    end
-   local plan = candidates.best(o, graphs)
+   local plan = draw_best(o, graphs)
    swaps.check_dir(plan)
    plan.beside = plan.graphs.evaluation ~= nil
    plan.profile = profile
