@@ -80,6 +80,22 @@ describe("--dry-run", function()
          "--profile", "modelled", "--dry-run" })
    end)
 
+   it("says that costs are measured where that takes long", function()
+      core.sys.write_file(directory .. "/script.lua", [[
+         local core = require("ftpipe.core")
+         core.profile.measure = function() core.fail("out of memory", "not here") end
+         dofile("recipes/t5_rte.lua")]])
+      local function said(batch)
+         local _, err, code = process.ftpipe { directory .. "/script.lua", "--profile", "fresh",
+            "--batch", batch, "--dry-run" }
+         assert.equal(0, code, err)
+         return err
+      end
+      assert.equal("", said("32"))
+      assert.matches("^measuring what operators cost, of which a micro%-batch of 25000 takes about "
+         .. "[%d.]+ s; %-%-profile modelled does not measure\n$", said("100000"))
+   end)
+
    it("finds flags that would do nothing", function()
       refused(2, "%-%-cache %S+ keeps what was made of files, and %-%-data embedded is in none: "
          .. "leave it out", { "--cache", directory })

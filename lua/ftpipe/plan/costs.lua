@@ -6,9 +6,22 @@ local evaluation = require("ftpipe.plan.evaluation")
 local named = require("ftpipe.base.named")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
+local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
+
+local SLOW_SECONDS = 2 -- of a pass over a micro-batch: several are made, and operators one by one
+
+--- Says what takes so long.
+local function say_slow(o)
+   return function(seconds)
+      if seconds < SLOW_SECONDS then return end
+      io.stderr:write(named.words(o, ("measuring what operators cost, of which a micro-batch of %d "
+         .. "takes about %s; {profile=modelled} does not measure\n"):format(
+         o.batch / o.micro_batches, units.format_seconds(seconds))))
+   end
+end
 
 --- A profile of the graph, measured here; nil where there is no memory for it: what does not fit
 -- here is modelled, and the plan says whether a run would.
@@ -16,7 +29,7 @@ local function measured(o, graph, recompute)
    local ok, profile = pcall(profiles, graph, o.devices, {
       measure = true, fresh = o.profile == "fresh", recompute = recompute,
       accumulate = o.micro_batches > 1, optimizer = o.optimizer, hypers = o.hypers,
-      dtype = o.precision,
+      dtype = o.precision, before = say_slow(o),
    })
    if ok then return profile end
    if profile.status ~= "out of memory" then error(profile, 0) end

@@ -276,6 +276,8 @@ local RULES = {
    calibrate = { type = "table", help = "what :calibration() of a measured profile gives" },
    hypers = { type = "table", help = "of the optimizer" },
    seconds = { type = "number", min = 0, help = "of measuring, about" },
+   before = { type = "function",
+      help = "called before it is measured, with the seconds of a pass as they are modelled" },
    batch = { type = "int", min = 1, default = 1, help = "samples of a micro-batch" },
    source = { type = "int", min = 1, default = 128, help = "tokens of an input" },
    target = { type = "int", min = 1, default = 8, help = "tokens of an answer" },
@@ -305,12 +307,18 @@ local function store(profile, path)
    if ok then profile.path = path end -- a cache that cannot be written is none
 end
 
+local function seconds_of(times)
+   local ns = 0
+   for _, each in ipairs(times) do ns = ns + each end
+   return ns / 1e9
+end
+
 --- A profile of a model's training graph, or of a graph.
 -- @param subject model (of ft.model) or graph with gradients
 -- @param device as in --devices, or a cluster; the first one is profiled, and stands for others
 -- @tparam[opt] table options measure (else modelled), fresh (not from the cache), whole, recompute,
---   accumulate, optimizer, hypers, seconds; calibrate (of what is modelled, see :calibration); of a
---   model: batch, source, target, dropout
+--   accumulate, optimizer, hypers, seconds, before; calibrate (of what is modelled, see
+--   :calibration); of a model: batch, source, target, dropout
 -- @treturn profile
 function M.new(subject, device, options)
    local o = opts.check("ft.profile", RULES, options or {})
@@ -322,6 +330,7 @@ function M.new(subject, device, options)
    local path = cache_path(head, devices[1])
    local cached = not o.fresh and not o.whole and try_load(path)
    if cached then return cached end
+   if o.before then o.before(seconds_of(graph:times(head.device))) end
    local profile = measure(graph, t, head, o)
    store(profile, path)
    return profile
