@@ -188,13 +188,24 @@ describe("--dry-run", function()
       assert.matches("engine: input '[%w_]+' has 15 elements of i32, expected %d+ of i32", err)
    end)
 
-   it("finds arguments with which a run does not go on", function()
+   it("finds arguments with which a run does not go on, and damaged checkpoints", function()
       local out = directory .. "/run"
       local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--profile", "modelled",
          "--steps", "2", "--eval-limit", "4", "--out", out }
       assert.equal(0, code, err)
       refused(2, "/step%-2 was made with other arguments: %-%-lr was 0.001, is 0.5",
          { "--out", out, "--resume", "--lr", "0.5" })
+      local function damaged(name, length, pattern)
+         local path = out .. "/checkpoints/step-2/" .. name
+         local bytes = core.sys.read_file(path)
+         core.sys.write_file(path, bytes:sub(1, length))
+         refused(6, "/step%-2/" .. pattern, { "--out", out, "--resume" })
+         core.sys.write_file(path, bytes)
+      end
+      damaged("state/state.safetensors", 0, "state/state%.safetensors: ")
+      damaged("state/state.safetensors", -9, "state/state%.safetensors: tensors cover ")
+      damaged("hf/config.json", 0, "hf/config%.json:1:%d+: ")
+      damaged("hf/model.safetensors", -9, "hf/model%.safetensors: tensors cover ")
    end)
 
    it("writes nothing where all is well, and takes a run that is to go on", function()

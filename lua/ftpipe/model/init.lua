@@ -294,6 +294,17 @@ function Model:restore(dir, list, into)
    copy(self, { lora = peft.attach(self, peft.open(dir)).lora }):fill(list, into)
 end
 
+--- Raises what `restore` would find wrong, without reading a tensor.
+-- @tparam string dir where `save` wrote
+-- @tparam table list as graph:params() gives it
+-- @local
+function Model:check_saved(dir, list)
+   if self.lora then return peft.attach(self, peft.open(dir)) end
+   local saved = checkpoint.open(dir)
+   checkpoint.check(saved, list)
+   saved:close()
+end
+
 --- What adapters say of the model that they are for: a path from the root, or a name.
 local function base_name(model)
    return model.lora.base or core.sys.real_path(model.asked) or model.asked

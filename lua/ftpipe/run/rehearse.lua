@@ -18,13 +18,14 @@ local function check_batch(plan, data)
    plan.blueprint:check_feed(feed.list(plan.graphs[1]:inputs(), batch), batch.bucket)
 end
 
---- Arguments that would change what a run computes that goes on.
-local function check_numbers(o, path)
-   if not o.data or not o.data.train then return end
-   states.check({
+--- What a run goes on from: arguments that would change what it computes, and files.
+local function check_start(o, path)
+   local run = {
       plan = o.plan, model = o.plan.options.model, task = o.task, data = o.data, args = o.args,
       rate = o.plan.options.rate,
-   }, path)
+   }
+   if o.data and o.data.train then states.check(run, path) end
+   states.check_files(run, path)
 end
 
 --- Raises what is wrong.
@@ -40,7 +41,7 @@ return function(o)
    if swap_dir then plan.blueprint:check_swap_room(swap_dir) end
    local from = args.resume and states.find(args.out)
    if from then
-      check_numbers(o, from)
+      check_start(o, from)
    else
       plan.options.model:check_files(plan.graphs[1]:params())
    end

@@ -36,6 +36,8 @@ local function path_of(out, step) return ("%s/step-%d"):format(root_of(out), ste
 
 local function record_file(path) return path .. "/state/state.json" end
 
+local function tensors_file(path) return path .. "/state/state.safetensors" end
+
 -- ---------------------------------------------------------------------------------------------
 -- Finding.
 
@@ -163,7 +165,7 @@ end
 local function write_files(run, dir)
    core.sys.mkdir(dir .. "/state")
    run:save(dir .. "/hf")
-   run.engine:write(dir .. "/state/state.safetensors", tensors_of(run))
+   run.engine:write(tensors_file(dir), tensors_of(run))
    core.sys.write_file(record_file(dir),
       core.json.encode(record_of(run), { indent = 2 }) .. "\n")
    core.io.sync(dir)
@@ -305,11 +307,15 @@ local function read_optimizer(run, archive, record, path)
    run.engine:read(path, list)
 end
 
-local function read_losses(archive, path, steps)
+local function check_losses(archive, path, steps)
    local spec = archive:spec("losses")
    if not spec or spec.dims[1] ~= steps then
       core.fail("malformed data", ("%s: expected the losses of %d steps"):format(path, steps))
    end
+end
+
+local function read_losses(archive, path, steps)
+   check_losses(archive, path, steps)
    if steps == 0 then return {} end
    return archive:read("losses", core.tensor.zeros({ steps }, "f64")):totable()
 end
@@ -361,6 +367,19 @@ local function remark_processor(run, record)
       .. "may differ in their last bits from what they would have been there"):format(was, is))
 end
 
+--- Raises what is wrong with the files that a run would go on from, by what they say of themselves:
+-- no tensor is read.
+-- @tparam table run of it: plan, model
+-- @tparam string path of the checkpoint
+-- @raise not found, malformed data, shape mismatch
+function M.check_files(run, path)
+   local record, file = read_record(path), tensors_file(path)
+   run.model:check_saved(path .. "/hf", run.plan.graphs[1]:params())
+   local archive = core.io.archive(file)
+   check_losses(archive, file, record.step)
+   archive:close()
+end
+
 --- Brings a new run to where a checkpoint was written.
 -- @tparam run run
 -- @tparam string path of the checkpoint
@@ -369,7 +388,7 @@ end
 function M.read(run, path)
    local record = M.check(run, path)
    M.restore(run, path)
-   local file = path .. "/state/state.safetensors"
+   local file = tensors_file(path)
    local archive = core.io.archive(file)
    read_optimizer(run, archive, record, file)
    run.losses = read_losses(archive, file, record.step)
