@@ -55,11 +55,13 @@ describe("args", function()
       assert.equal("--max-source: expected at least 2, got 1", problem.message)
    end)
 
-   it("has no effort that is none", function()
+   it("has no effort that is none, or too large", function()
       local recipe = { preset = "fine_tune" }
       assert.equal(0.5, args.parse(recipe, { "--effort", "0.5" }).effort)
       local fault = files.failure(args.parse, recipe, { "--effort", "0" })
       assert.equal("--effort: expected more than 0, got 0", fault.message)
+      fault = files.failure(args.parse, recipe, { "--effort", "1e7" })
+      assert.equal("--effort: expected at most 1e+06, got 10000000", fault.message)
    end)
 
    it("refuses declarations that are none in one line", function()

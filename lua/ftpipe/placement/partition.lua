@@ -150,7 +150,7 @@ local RULES = {
    method = { type = "string|function", help = "its name (best), or one of your own" },
    cost = { type = "string", help = "the cost model (overlap)" },
    seed = { type = "int", min = 0, help = "the same one gives the same result" },
-   effort = { type = "number", above = 0, help = "of mixed, in millions of steps" },
+   effort = { type = "number", above = 0, max = 1e6, help = "of mixed, in millions of steps" },
    deadline_ms = { type = "int", min = 0, help = "no restart is kept that ends later" },
    max_stages = { type = "int", min = 0, help = "stages at most" },
    max_stages_per_device = { type = "int", min = 0, help = "stages of a device at most" },

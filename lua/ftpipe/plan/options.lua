@@ -78,7 +78,7 @@ M.rows = {
       rare = true, type = "int", min = 1, value = "N",
       help = "harmony-pp and -dp: pieces of a batch that go forward, of several that go back" },
    { "effort", of = "recipe explore plan", plans = true, rare = true, type = "number", above = 0,
-      value = "N", explore = { rare = false },
+      max = 1e6, value = "N", explore = { rare = false },
       help = "of partitioners that search, in millions of steps: the same on any machine" },
    { "recompute", of = "recipe explore plan", plans = true, trains = true,
       choices = { "auto", "always", "never" },

@@ -76,7 +76,8 @@ local function repriced(problem, result, cost)
 end
 
 local RULES = {
-   cost = { type = "string" }, seed = { type = "int" }, effort = { type = "number", above = 0 },
+   cost = { type = "string" }, seed = { type = "int" },
+   effort = { type = "number", above = 0, max = 1e6 },
    blocks = { type = "int", min = 1, help = "stages, at most" },
    budgets = { type = "table", items = "number",
       help = "by device, bytes: of a problem whose devices are not bounded" },
