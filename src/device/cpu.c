@@ -113,9 +113,11 @@ ft_isa ft_cpu_isa(void)
 static bool tiles_granted(void)
 {
     enum { REQUEST_STATE = 0x1023, TILE_DATA = 18, BF16 = 1 << 22, TILE = 1 << 24 };
+    enum { VECTORS_OF_BF16 = 1 << 5 };
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
     if (!(d & BF16) || !(d & TILE) || ft_cpu_isa() != FT_ISA_AVX512) return false;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & VECTORS_OF_BF16)) return false;
     return !syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA);
 }
 

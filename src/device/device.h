@@ -101,8 +101,8 @@ const char *ft_isa_name(ft_isa isa);
 /* The kernels that this process runs: that set's name, "avx512+amx" with the matrix unit below. */
 const char *ft_cpu_kernels_name(void);
 
-/* Whether it has a matrix unit for bf16 (Intel's AMX), beside FT_ISA_AVX512, that this process may
- * use: asked for once, before threads that use it begin. */
+/* Whether it has a matrix unit for bf16 (Intel's AMX), beside FT_ISA_AVX512 and vectors of bf16,
+ * that this process may use: asked for once, before threads that use it begin. */
 bool ft_cpu_tiles(void);
 
 /* Threads that work on one call together. */
