@@ -1,5 +1,5 @@
-/* ops/bf16.h - products whose operands are rounded to bf16 first: those of rows with the attribute
- * bf16.
+/* ops/bf16.h - products whose operands are rounded to bf16 first, by oneDNN: those of rows with the
+ * attribute bf16 where there are no kernels of our own (ops/panels.h).
  *
  * Operands come as f32 and are converted in each call; packed weights are converted once, when they
  * are packed. Products are summed in f32 (Micikevicius et al., arXiv:1710.03740, with bf16's range
