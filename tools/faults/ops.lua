@@ -157,8 +157,6 @@ return {
       "half a line is written past the caches" },
    { "src/ops/simd/tiles_bf16.c", "finish_rows(&b.before, SIDE);", "", "c/ops_panels",
       "the last sums do not reach c" },
-   { "src/ops/simd/tiles_bf16.c", "sums = sums == both[0] ? both[1] : both[0];", "",
-      "c/ops_panels", "sums are overwritten before they reach c" },
    { "src/ops/simd/tiles_bf16.c", "if (by_rows != left) vf_transpose(lines);",
       "if (by_rows) vf_transpose(lines);", "c/ops_panels",
       "the left side has the form of the right one" },

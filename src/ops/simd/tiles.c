@@ -183,7 +183,7 @@ TILES static void multiply(const ft_panel_product *p)
 {
     const int64_t blocks = pieces_of(p->k), panels = pieces_of(p->m);
     char *panel = p->spare, *other = panel + blocks * BLOCK;
-    float both[2][SIDE * SIDE] __attribute__((aligned(LINE))), *sums = both[0];
+    float sums[SIDE * SIDE] __attribute__((aligned(LINE)));
     beside b = {.rows = rows_beside(blocks),
                 .pairs = (FT_LANES + panels - 1) / panels,
                 .next = {p->right, panel, p->k, 0, blocks * FT_LANES}};
@@ -203,7 +203,6 @@ TILES static void multiply(const ft_panel_product *p)
             else
                 multiply_panels(left, panel, blocks, sums, false, &b);
             b.before = now;
-            sums = sums == both[0] ? both[1] : both[0];
         }
         settle(other);
         other = panel;

@@ -141,7 +141,7 @@ INLINE void ask_rows(square *s, int64_t most)
     }
 }
 
-/* As many at a time as leave none when so many blocks are done. */
+/* As many at a time as leave none when so many blocks are done, and the next sums are stored. */
 INLINE int64_t rows_beside(int64_t blocks)
 {
     return (SIDE + blocks - 1) / blocks;

@@ -118,7 +118,7 @@ TILES static void multiply(const ft_panel_product *p)
 {
     const int64_t blocks = pieces_of(p->k), panels = pieces_of(p->m);
     const char *right = p->right, *end = right + pieces_of(p->n) * blocks * BLOCK;
-    float both[2][SIDE * SIDE] __attribute__((aligned(LINE))), *sums = both[0];
+    float sums[SIDE * SIDE] __attribute__((aligned(LINE)));
     beside b = {.rows = rows_beside(blocks), .lines = (SIDE + panels - 1) / panels};
     settle(p->c);
     _tile_loadconfig(&shapes);
@@ -134,7 +134,6 @@ TILES static void multiply(const ft_panel_product *p)
             else
                 multiply_panels(left, right, blocks, sums, false, &b);
             b.before = now;
-            sums = sums == both[0] ? both[1] : both[0];
         }
     }
     finish_rows(&b.before, SIDE);
