@@ -10,7 +10,8 @@
  *   p -= rate * max(eps2, rms(p)) * (u + weight_decay p)
  * rms(u) is over the whole tensor, so that u is made twice: to be measured, and to be applied. The
  * factors need all of g, rms(u) the factors, the step both rms: passes of 4, 4, 4 and 12 bytes for
- * a number, each at what one core reads or writes.
+ * a number, each at what one core reads or writes. u is measured from the last block to the first:
+ * a pass begins where the one before ended, at what the caches still hold.
  * The rate of a step is an argument: nothing that one tensor does to it reaches the next.
  *
  * A matrix is cut into at most MAX_BLOCKS blocks of rows. Behind the parts that are saved, the
@@ -38,6 +39,7 @@ typedef struct job {
     float *factors;           /* C: 1 / sqrt(col) */
     double sums[FT_MAX_SUMS]; /* of squares of u, by block */
     double beta, eps, mean_row;
+    double rate; /* times the parameter's size, where that is asked for */
     float scale, size, keep;
     int64_t R, C, block; /* rows of a block; elements, when not factored */
 } job;
@@ -116,9 +118,10 @@ static int row_factors(const job *j, int64_t r, int64_t end, float size, float *
     return rows;
 }
 
-static void measure_block(void *arg, int i)
+static void measure_block(void *arg, int turn)
 {
     job *j = arg;
+    const int i = ft_blocks(j->R, j->block) - 1 - turn;
     double total = 0.0;
     float row[FT_FACTOR_ROWS];
     int64_t end = ft_block_end(j->R, j->block, i);
@@ -183,15 +186,19 @@ static void select_matrix(job *j, const ft_update *u, const ft_state_part *parts
     j->col = (float *)(void *)(state + parts[1].offset) + k * j->C;
 }
 
-/* Size of u for the whole tensor: rate, scale of the parameter, clipping. */
+/* max(eps2, rms(p)). */
+static double size_of(const float *param, int64_t n, const double *hypers, ft_team *team)
+{
+    return fmax(hypers[EPS2], sqrt(ft_rough_squared_norm(param, n, team) / (double)n));
+}
+
+/* Size of u for the whole tensor, of n elements, from the sum of its squares. */
 static void set_size(job *j, const ft_update *u, double squares, int64_t n)
 {
     const double *h = u->hypers;
-    double rate = u->rate, rms = sqrt(squares / (double)n);
-    if (h[SCALE_PARAMETER] != 0.0)
-        rate *= fmax(h[EPS2], sqrt(ft_rough_squared_norm(u->param, n, u->team) / (double)n));
-    j->keep = (float)(1.0 - rate * h[WEIGHT_DECAY]);
-    j->size = (float)(rate / fmax(1.0, rms / h[CLIP]) * (double)u->grad_scale);
+    double rms = sqrt(squares / (double)n);
+    j->keep = (float)(1.0 - j->rate * h[WEIGHT_DECAY]);
+    j->size = (float)(j->rate / fmax(1.0, rms / h[CLIP]) * (double)u->grad_scale);
 }
 
 static void factored_update(job *j, const ft_update *u, const ft_state_part *parts, int64_t bytes)
@@ -255,11 +262,15 @@ static void adafactor_update(const ft_update *u)
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes;
     adafactor_state(u->spec, u->hypers, parts, &bytes);
-    if (ft_shape_count(&u->spec->shape) == 0) return;
+    const double *h = u->hypers;
+    int64_t n = ft_shape_count(&u->spec->shape);
+    if (n == 0) return;
     job j = {.simd = ft_optim_simd_get(),
-             .beta = 1.0 - pow((double)u->step, -u->hypers[DECAY_RATE]),
-             .eps = u->hypers[EPS1],
+             .beta = 1.0 - pow((double)u->step, -h[DECAY_RATE]),
+             .eps = h[EPS1],
+             .rate = u->rate,
              .scale = u->grad_scale};
+    if (h[SCALE_PARAMETER] != 0.0) j.rate *= size_of(u->param, n, h, u->team);
     if (u->spec->shape.n_dims < 2)
         plain_update(&j, u);
     else
@@ -273,7 +284,7 @@ static void adafactor_predict(const ft_prediction *q)
     int64_t n = ft_shape_count(&q->spec->shape);
     double keep = 1, size = 1;
     if (h[SCALE_PARAMETER] != 0.0 && h[WEIGHT_DECAY] != 0.0 && n)
-        size = fmax(h[EPS2], sqrt(ft_rough_squared_norm(q->param, n, q->team) / (double)n));
+        size = size_of(q->param, n, h, q->team);
     for (int k = 0; k < q->n; k++) keep *= 1.0 - q->rates[k] * size * h[WEIGHT_DECAY];
     for (int64_t i = 0; i < n; i++) q->out[i] = q->param[i] * (float)keep;
 }
