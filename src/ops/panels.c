@@ -28,7 +28,7 @@ static int64_t smaller(int64_t a, int64_t b)
 const ft_simd_panels *ft_panels_kernels(bool bf16)
 {
     ft_isa isa = ft_cpu_isa();
-    if (bf16) return ft_cpu_tiles() ? ft_simd_get()->tiles_bf16 : NULL;
+    if (bf16) return ft_cpu_tiles() ? ft_simd_get()->tiles_bf16 : ft_simd_get()->pairs;
 #if defined(__x86_64__)
     if (isa != FT_ISA_BASE && __builtin_cpu_is("intel"))
         return ft_cpu_tiles() ? ft_simd_get()->tiles : ft_simd_get()->panels;

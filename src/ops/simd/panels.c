@@ -1,54 +1,27 @@
-/* ops/simd/panels.c - tiles of large matrix products, both of whose sides are packed.
- *
- * A panel of the left side has the rows of a tile, one of the right side its columns; each holds
- * its numbers in the order of k, so that the innermost loop reads two streams. A tile of sums stays
- * in registers while k goes by: with AVX-512 14 x 2 vectors of sums, two of the right side and one
- * number of the left side spread over a vector are 31 of 32 registers, with AVX2 6 x 2, 2 and 1 are
- * 15 of 16. A step of k loads 16 (AVX2: 8) times for 28 (12) multiplications, fewer than the two
- * a cycle that a CPU can; where a vector of AVX-512 takes two cycles there is twice the time.
+/* ops/simd/panels.c - large matrix products of f32 by vectors.
  *
  * Each element is one chain of multiplications and additions in the order of k, whatever tile it
  * falls into. */
 #include "ops/simd/ends.h"
-#include "ops/simd/simd.h"
 
-#include <string.h>
+#define OF_CPU
+enum { NUMBERS = 1 };
 
-#if defined(__AVX512F__)
-enum { ROWS = 14 };
-#else
-enum { ROWS = 6 };
-#endif
+#include "ops/simd/sums.h"
+
+INLINE vf add_step(vf sum, vf left, vf right)
+{
+    return vf_fma(left, right, sum);
+}
+
 enum {
-    VECTORS = 2,
-    COLUMNS = VECTORS * FT_LANES,
     MOST_K = 256,
     MOST_ROWS = 280,     /* 20 tiles of 14, 47 of 6 */
     NEAR_COLUMNS = 2048, /* rows of a source are read along so many */
-    STEPS = 8,           /* of k between requests for memory */
-    GROUP = 8,           /* rows that are packed together */
-    LINE = 64,           /* bytes of a line of a cache */
-    STAYS = 1 << 14      /* bytes of the right side that stay in the first cache */
+    GROUP = 8            /* rows that are packed together */
 };
 
 /* -- packing ----------------------------------------------------------------------------------- */
-
-/* How a vector is written. */
-enum {
-    LAST,     /* nothing past its end */
-    FOLLOWED, /* perhaps more than belongs there: rows that are written later follow */
-    FAR       /* it is whole, and goes past the caches */
-};
-
-INLINE void store(float *p, vf x, int64_t left, int how)
-{
-    if (how == FAR)
-        vf_stream(p, x);
-    else if (left >= FT_LANES || how == FOLLOWED)
-        vf_store(p, x);
-    else
-        vf_store_part(p, x, (int)left);
-}
 
 /* A row of one panel, of which `count` numbers exist. */
 INLINE void pack_row(float *to, int width, const float *x, int64_t count, int how)
@@ -115,135 +88,6 @@ static void pack_right(void *packed, const ft_panel_source *x)
         pack_any(packed, x, COLUMNS, true);
     else
         pack_any(packed, x, COLUMNS, false);
-}
-
-/* -- the product ------------------------------------------------------------------------------- */
-
-/* What is read after this tile, asked for little by little: all at once would keep the loads of the
- * tile itself waiting. */
-typedef struct ahead {
-    const char *next, *end; /* of the right side's next panel */
-    int lines;              /* of it in STEPS steps */
-} ahead;
-
-/* The loops over sums must be unrolled, or they would live in memory. */
-#define EACH_ROW    _Pragma("GCC unroll 14") for (int i = 0; i < rows; i++)
-#define EACH_VECTOR _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)
-
-INLINE void step(vf sum[ROWS][VECTORS], const float *a, const float *b, int rows)
-{
-    vf right[VECTORS];
-    EACH_VECTOR right[v] = vf_load(b + v * FT_LANES);
-    EACH_ROW
-    {
-        vf left = vf_set(a[i]);
-        EACH_VECTOR sum[i][v] = vf_fma(left, right[v], sum[i][v]);
-    }
-}
-
-/* Where a tile of c is, of what, and what follows the sums. */
-typedef struct tile {
-    const float *a, *b, *bias;
-    float *c;
-    int64_t ldc;
-} tile;
-
-/* A tile of c, of which `rows` rows exist: the sums, or c + those. */
-INLINE void tile_of(const ft_panel_product *p, const tile *t, ahead *soon, int rows)
-{
-    const float *a = t->a, *b = t->b;
-    float *c = t->c;
-    const int64_t ldc = t->ldc;
-    vf sum[ROWS][VECTORS];
-    EACH_ROW EACH_VECTOR sum[i][v] = (vf){0};
-    const char *next = soon->next;
-    const float *asked = c;
-    int64_t k = p->k;
-    for (int row = 0; k >= STEPS; k -= STEPS, row++) {
-        if (row < rows) {
-            __builtin_prefetch(asked, 1);
-            __builtin_prefetch(asked + COLUMNS - 1, 1);
-            asked += ldc;
-        }
-        for (int i = 0; i < soon->lines; i++, next += LINE) __builtin_prefetch(next, 0, 2);
-        _Pragma("GCC unroll 8") for (int i = 0; i < STEPS; i++, a += ROWS, b += COLUMNS)
-            step(sum, a, b, rows);
-    }
-    for (; k; k--, a += ROWS, b += COLUMNS) step(sum, a, b, rows);
-    soon->next = next < soon->end ? next : soon->end;
-    if (p->add) EACH_ROW EACH_VECTOR sum[i][v] += vf_load(c + i * ldc + v * FT_LANES);
-    if (t->bias) EACH_ROW EACH_VECTOR sum[i][v] += vf_load(t->bias + v * FT_LANES);
-    if (p->relu) EACH_ROW EACH_VECTOR sum[i][v] = vf_max((vf){0}, sum[i][v]);
-    EACH_ROW EACH_VECTOR vf_store(c + i * ldc + v * FT_LANES, sum[i][v]);
-}
-
-typedef void (*tile_function)(const ft_panel_product *p, const tile *t, ahead *soon);
-
-#define TILE(rows)                                                                                 \
-    static void tile_##rows(const ft_panel_product *p, const tile *t, ahead *soon)                 \
-    {                                                                                              \
-        tile_of(p, t, soon, rows);                                                                 \
-    }
-#if defined(__AVX512F__)
-#define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#else
-#define EACH_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#endif
-EACH_TILE(TILE)
-#define TILE_NAME(rows) tile_##rows,
-static const tile_function tiles[] = {EACH_TILE(TILE_NAME)};
-
-/* A tile with `columns` columns, fewer than COLUMNS: with a whole one between, of the same bits. */
-static void edge_tile(const ft_panel_product *p, tile t, int64_t rows, int64_t columns, ahead *soon)
-{
-    float whole[ROWS * COLUMNS], bias[COLUMNS] = {0}, *c = t.c;
-    if (p->add)
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < COLUMNS; j++)
-                whole[i * COLUMNS + j] = j < columns ? c[i * p->ldc + j] : 0.0f;
-    if (t.bias) {
-        memcpy(bias, t.bias, (size_t)columns * sizeof *bias);
-        t.bias = bias;
-    }
-    t.c = whole;
-    t.ldc = COLUMNS;
-    tiles[rows - 1](p, &t, soon);
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(c + i * p->ldc, whole + i * COLUMNS, (size_t)columns * sizeof *c);
-}
-
-/* The tile of c that begins there. */
-static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahead *soon)
-{
-    const tile t = {.a = (const float *)p->left + row * p->k,
-                    .b = (const float *)p->right + column * p->k,
-                    .bias = p->bias ? p->bias + column : NULL,
-                    .c = p->c + row * p->ldc + column,
-                    .ldc = p->ldc};
-    int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
-    if (p->n - column >= COLUMNS)
-        tiles[rows - 1](p, &t, soon);
-    else
-        edge_tile(p, t, rows, p->n - column, soon);
-}
-
-/* Some panels of the right side, as many as the first cache keeps, against all of the left side:
- * the less is summed, the longer are the rows of c that are gone through, which then take the time.
- */
-static void multiply(const ft_panel_product *p)
-{
-    const int64_t panel_bytes = COLUMNS * p->k * 4, n_tiles = (p->m + ROWS - 1) / ROWS;
-    const int64_t width = (panel_bytes < STAYS ? STAYS / panel_bytes : 1) * COLUMNS;
-    const int lines = (int)((STEPS * VECTORS + n_tiles - 1) / n_tiles);
-    for (int64_t first = 0, end; first < p->n; first = end) {
-        end = p->n - first < width ? p->n : first + width;
-        int64_t left = p->n - end < width ? p->n - end : width;
-        const float *next = (const float *)p->right + end * p->k;
-        ahead soon = {(const char *)next, (const char *)(next + left * p->k), left ? lines : 0};
-        for (int64_t row = 0; row < p->m; row += ROWS)
-            for (int64_t column = first; column < end; column += COLUMNS)
-                tile_at(p, row, column, &soon);
-    }
 }
 
 /* -- few rows ---------------------------------------------------------------------------------- */

@@ -212,6 +212,7 @@ typedef struct ft_simd {
     const ft_simd_attention *attention;
     const ft_simd_product *product;
     const ft_simd_panels *panels;
+    const ft_simd_panels *pairs; /* of bf16, for CPUs of this set with ft_cpu_bf16; NULL: none */
     /* For CPUs of this set with ft_cpu_tiles; NULL: it has none. */
     const ft_simd_panels *tiles, *tiles_bf16;
     const ft_simd_blocks *blocks;
@@ -235,6 +236,7 @@ extern const ft_simd_random FT_ISA_NAME(ft_simd_random);
 extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
 extern const ft_simd_product FT_ISA_NAME(ft_simd_product);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_panels);
+extern const ft_simd_panels FT_ISA_NAME(ft_simd_pairs);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles_bf16);
 extern const ft_simd_blocks FT_ISA_NAME(ft_simd_blocks);

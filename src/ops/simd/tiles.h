@@ -6,15 +6,14 @@
 #ifndef FT_OPS_SIMD_TILES_H
 #define FT_OPS_SIMD_TILES_H
 
-#include "ops/simd/ends.h"
-#include "ops/simd/simd.h"
+#include "ops/simd/pairs.h"
 
 #if defined(__AVX512F__)
 
 #define TILES __attribute__((target("amx-tile,amx-bf16,avx512bf16")))
 
+/* SIDE: rows, or columns, of two tiles; k of a block. */
 enum {
-    SIDE = 32,   /* rows, or columns, of two tiles; k of a block */
     TILE = 1024, /* bytes */
     LINE = 64
 };
@@ -25,32 +24,6 @@ INLINE int64_t pieces_of(int64_t n)
 }
 
 /* -- sources ----------------------------------------------------------------------------------- */
-
-/* Part of a source, of 16 rows or columns and 32 of k: its rows in memory, `rows` of them by `n`
- * numbers; there are zeros beside them. */
-typedef struct rectangle {
-    const float *x;
-    int64_t ld, rows, n;
-    bool whole; /* all of it is there */
-} rectangle;
-
-INLINE rectangle rectangle_of(const ft_panel_source *x, int64_t at, int64_t k)
-{
-    const int64_t count = x->count - at, steps = x->k - k;
-    return (rectangle){.x = x->data + (x->turned ? at * x->ld + k : k * x->ld + at),
-                       .ld = x->ld,
-                       .rows = x->turned ? count : steps,
-                       .n = x->turned ? steps : count,
-                       .whole = count >= FT_LANES && steps >= SIDE};
-}
-
-/* 16 numbers of row i from `from` on. `whole`: the rectangle is. */
-INLINE vf piece_of(const rectangle *r, int64_t i, int64_t from, bool whole)
-{
-    const float *x = r->x + i * r->ld + from;
-    if (whole) return vf_load(x);
-    return i < r->rows ? load(x, r->n - from) : (vf){0};
-}
 
 /* Where block i of `panels` by `blocks` lies, in the order in which the source lies in memory. */
 INLINE void place_of(const ft_panel_source *x, int64_t i, int64_t *panel, int64_t *block)

@@ -15,22 +15,6 @@ enum {
 
 /* -- packing ----------------------------------------------------------------------------------- */
 
-/* 32 numbers of row i, in their order. */
-TILES INLINE vf line_of_row(const rectangle *r, int64_t i, bool whole)
-{
-    const vf first = piece_of(r, i, 0, whole), second = piece_of(r, i, FT_LANES, whole);
-    return (vf)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
-}
-
-/* 16 numbers of row 2 i, each beside that of the next row. */
-TILES INLINE vf line_of_rows(const rectangle *r, int64_t i, bool whole)
-{
-    const vu sides = (vu)vi_lanes() * 0x10001u + 0x100000u;
-    const vf first = piece_of(r, 2 * i, 0, whole), second = piece_of(r, 2 * i + 1, 0, whole);
-    const __m512bh both = _mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
-    return (vf)_mm512_permutexvar_epi16((__m512i)sides, (__m512i)both);
-}
-
 /* A tile of the left side is that of the right side turned, pairs of k being its numbers. */
 TILES INLINE void fill_tile(char *tile, const rectangle *r, bool by_rows, bool left, bool whole,
                             bool far)
