@@ -111,6 +111,18 @@ describe("the program", function()
       assert.same({ "6\n", line:rep(2), 6 }, { out, err, code })
    end)
 
+   it("uses no better kernels than FTPIPE_KERNELS names", function()
+      local command = [[FTPIPE_KERNELS=%s '%s' -e 'print(require("ftpipe.core").sys.kernels())']]
+      local function kernels(name)
+         return process.shell(command:format(name, core.sys.executable()))
+      end
+      assert.equal("base\n", (kernels("base")))
+      assert.equal(core.sys.kernels() .. "\n", (kernels("avx512+amx")))
+      local out, err, code = kernels("sse")
+      assert.same({ "", "ftpipe: FTPIPE_KERNELS is 'sse', expected one of base, avx2, avx512, "
+         .. "avx512+bf16, avx512+amx\n", 2 }, { out, err, code })
+   end)
+
    it("prefers modules of FTPIPE_LUA", function()
       core.sys.mkdir(directory .. "/modules/ftpipe/base")
       core.sys.write_file(directory .. "/modules/ftpipe/base/units.lua", "return 'mine'")

@@ -165,6 +165,26 @@ static void test_machine(void)
     CHECK(!strcmp(ft_isa_name(FT_ISA_COUNT), "unknown"));
 }
 
+/* No better kernels than those that are allowed, whatever the CPU has. */
+static void test_allowed_kernels(void)
+{
+    static const char *const names[] = {"base", "avx2", "avx512", "avx512+bf16", "avx512+amx"};
+    const char *best = ft_cpu_kernels_name();
+    bool bf16 = ft_cpu_bf16(), tiles = ft_cpu_tiles(), reached = false;
+    ft_error err;
+    for (int i = 0; i < 5; i++) {
+        CHECK_STATUS(ft_cpu_allow(names[i], &err), FT_OK);
+        reached = reached || !strcmp(names[i], best);
+        CHECK(!strcmp(ft_cpu_kernels_name(), reached ? best : names[i]));
+        CHECK((int)ft_cpu_isa() <= i && (i == 4 || !ft_cpu_tiles()) && (i >= 3 || !ft_cpu_bf16()));
+    }
+    CHECK(reached && ft_cpu_bf16() == bf16 && ft_cpu_tiles() == tiles);
+    CHECK_STATUS(ft_cpu_allow("sse", &err), FT_INVALID);
+    CHECK(
+        strstr(err.message, "'sse', expected one of base, avx2, avx512, avx512+bf16, avx512+amx"));
+    CHECK(!strcmp(ft_cpu_kernels_name(), best));
+}
+
 /* -- teams ---------------------------------------------------------------------------------- */
 
 enum { MAX_N = 40 };
@@ -278,6 +298,7 @@ int main(void)
     RUN(test_hosts);
     RUN(test_bad_lists);
     RUN(test_machine);
+    RUN(test_allowed_kernels);
     RUN(test_team_covers_every_index_once);
     RUN(test_team_assignment_is_fixed);
     RUN(test_team_runs_do_not_allocate);

@@ -316,6 +316,15 @@ static int run_ranks(lua_State *L, int argc, char **argv)
     return core_rank(L) ? core_rank_code(L) : run(L, argc, argv);
 }
 
+/* The environment may keep this process from the best kernels. */
+static int allow_kernels(lua_State *L)
+{
+    const char *name = getenv("FTPIPE_KERNELS");
+    if (!name) return 0;
+    lua_pushstring(L, name);
+    return call_host(L, "allow_kernels", 1);
+}
+
 /* What was printed has to have been written: a full disk is no success. */
 static int check_written(int code)
 {
@@ -343,7 +352,8 @@ int main(int argc, char **argv)
     catch_signal(SIGUSR1, on_ask);
     catch_signal(SIGUSR2, on_ask);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
-    int code = is_launched() ? run_ranks(L, argc, argv) : run(L, argc, argv);
+    int code = allow_kernels(L);
+    if (code == 0) code = is_launched() ? run_ranks(L, argc, argv) : run(L, argc, argv);
     interrupt_state = NULL;
     if (code == script_status_exit(FT_HANG)) { /* a thread may still be at what would be freed */
         fflush(NULL);

@@ -53,11 +53,20 @@ static int sys_cores(lua_State *L)
 /* has_bf16(): whether products of bf16 operands are worth it here. */
 static int sys_has_bf16(lua_State *L)
 {
-    lua_pushboolean(L, ft_ops_have_bf16());
+    lua_pushboolean(L, ft_cpu_bf16());
     return 1;
 }
 
-/* kernels(): those of this process for CPUs: "base", "avx2", "avx512" or "avx512+amx". */
+/* allow_kernels(name): none that need more of the CPU, from now on; before a run is opened. */
+static int sys_allow_kernels(lua_State *L)
+{
+    ft_error err;
+    if (ft_cpu_allow(luaL_checkstring(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    return 0;
+}
+
+/* kernels(): those of this process for CPUs: "base", "avx2", "avx512", "avx512+bf16" or
+ * "avx512+amx". */
 static int sys_kernels(lua_State *L)
 {
     lua_pushstring(L, ft_cpu_kernels_name());
@@ -314,6 +323,7 @@ int script_bind_sys(lua_State *L)
         {"getpid", sys_getpid},
         {"cores", sys_cores},
         {"has_bf16", sys_has_bf16},
+        {"allow_kernels", sys_allow_kernels},
         {"kernels", sys_kernels},
         {"memory", sys_memory},
         {"rss", sys_rss},

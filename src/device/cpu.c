@@ -95,7 +95,17 @@ int64_t ft_cpu_memory_bytes(void)
 
 /* -- instruction sets ----------------------------------------------------------------------- */
 
-ft_isa ft_cpu_isa(void)
+/* Kernels, each of which needs more than the one before; the first are FT_ISA_COUNT sets. */
+enum { VECTORS_OF_BF16 = FT_ISA_COUNT, MATRIX_UNIT, N_KERNELS };
+static const char *const names[N_KERNELS] = {"base", "avx2", "avx512", "avx512+bf16", "avx512+amx"};
+
+static int most = N_KERNELS - 1; /* that are allowed */
+static struct {
+    ft_isa isa;
+    bool bf16, tiles;
+} found;
+
+static ft_isa best_isa(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -108,49 +118,91 @@ ft_isa ft_cpu_isa(void)
 
 #if defined(__linux__) && defined(__x86_64__)
 
+static bool has_bf16(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
+}
+
 /* The matrix unit's registers are large, so that Linux wants to be asked for them (its
  * Documentation/arch/x86/xstate.rst). */
 static bool tiles_granted(void)
 {
     enum { REQUEST_STATE = 0x1023, TILE_DATA = 18, BF16 = 1 << 22, TILE = 1 << 24 };
-    enum { VECTORS_OF_BF16 = 1 << 5 };
     unsigned a, b, c, d;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    if (!(d & BF16) || !(d & TILE) || ft_cpu_isa() != FT_ISA_AVX512) return false;
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & VECTORS_OF_BF16)) return false;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & BF16) || !(d & TILE)) return false;
     return !syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA);
-}
-
-static bool tiles;
-
-static void find_tiles(void)
-{
-    tiles = tiles_granted();
-}
-
-bool ft_cpu_tiles(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_tiles);
-    return tiles;
 }
 
 #else
 
-bool ft_cpu_tiles(void)
+static bool has_bf16(void)
+{
+    return false;
+}
+
+static bool tiles_granted(void)
 {
     return false;
 }
 
 #endif
 
+static void look(void)
+{
+    found.isa = best_isa();
+    if (most < (int)found.isa) found.isa = (ft_isa)most;
+    found.bf16 = most >= VECTORS_OF_BF16 && found.isa == FT_ISA_AVX512 && has_bf16();
+    found.tiles = most >= MATRIX_UNIT && found.bf16 && tiles_granted();
+}
+
+static void look_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look);
+}
+
+ft_status ft_cpu_allow(const char *kernels, ft_error *err)
+{
+    char list[64] = "";
+    look_once();
+    for (int i = 0; i < N_KERNELS; i++) {
+        if (!strcmp(kernels, names[i])) {
+            most = i;
+            look();
+            return FT_OK;
+        }
+        snprintf(list + strlen(list), sizeof list - strlen(list), i ? ", %s" : "%s", names[i]);
+    }
+    return ft_fail(err, FT_INVALID, "FTPIPE_KERNELS is '%.40s', expected one of %s", kernels, list);
+}
+
+ft_isa ft_cpu_isa(void)
+{
+    look_once();
+    return found.isa;
+}
+
+bool ft_cpu_bf16(void)
+{
+    look_once();
+    return found.bf16;
+}
+
+bool ft_cpu_tiles(void)
+{
+    look_once();
+    return found.tiles;
+}
+
 const char *ft_isa_name(ft_isa isa)
 {
-    static const char *const names[] = {"base", "avx2", "avx512"};
     return (unsigned)isa < FT_ISA_COUNT ? names[isa] : "unknown";
 }
 
 const char *ft_cpu_kernels_name(void)
 {
-    return ft_cpu_tiles() ? "avx512+amx" : ft_isa_name(ft_cpu_isa());
+    return names[ft_cpu_tiles()  ? MATRIX_UNIT
+                 : ft_cpu_bf16() ? VECTORS_OF_BF16
+                                 : (int)ft_cpu_isa()];
 }

@@ -94,16 +94,22 @@ int64_t ft_cpu_memory_bytes(void);
 /* The instruction sets that kernels are compiled for, best last. */
 typedef enum { FT_ISA_BASE, FT_ISA_AVX2, FT_ISA_AVX512, FT_ISA_COUNT } ft_isa;
 
-/* The best one that this CPU and its operating system run. */
+/* The best one that this CPU and its operating system run, and ft_cpu_allow allows. */
 ft_isa ft_cpu_isa(void);
 const char *ft_isa_name(ft_isa isa);
 
-/* The kernels that this process runs: that set's name, "avx512+amx" with the matrix unit below. */
+/* Likewise: whether vectors of FT_ISA_AVX512 multiply bf16, and whether there is a matrix unit for
+ * bf16 (Intel's AMX) beside them, that this process may use: asked for once, before threads that
+ * use it begin. */
+bool ft_cpu_bf16(void);
+bool ft_cpu_tiles(void);
+
+/* The kernels that this process runs: that set's name, or "avx512+bf16" or "avx512+amx". */
 const char *ft_cpu_kernels_name(void);
 
-/* Whether it has a matrix unit for bf16 (Intel's AMX), beside FT_ISA_AVX512 and vectors of bf16,
- * that this process may use: asked for once, before threads that use it begin. */
-bool ft_cpu_tiles(void);
+/* Allows these, by name, and none that need more of the CPU, from now on; other threads do not run
+ * kernels meanwhile. FT_INVALID: there are none of that name. */
+ft_status ft_cpu_allow(const char *kernels, ft_error *err);
 
 /* Threads that work on one call together. */
 typedef struct ft_team ft_team;

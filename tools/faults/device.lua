@@ -1,5 +1,7 @@
 --- Faults in src/device; see tools/mutate.lua.
 return {
+   { "src/device/cpu.c", "found.bf16 = most >= VECTORS_OF_BF16 &&", "found.bf16 =", "c/device",
+      "bf16 is used where its kernels are not allowed" },
    { "src/device/parse.c", "if (!memory) memory = ft_cpu_memory_bytes() / n;",
       "if (!memory) memory = ft_cpu_memory_bytes();", "c/device",
       "each device of the CPU has all of its memory" },

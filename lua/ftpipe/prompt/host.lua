@@ -28,9 +28,8 @@ else the script is read from standard input. Commands, each with a --help of its
   -l MODULE    require MODULE
   -i, -q       prompt after running; a prompt that begins without a word
   --color=WHEN colours: always, never, or auto, on terminals alone
-  -            run standard input
+  -, --        run standard input; end of options
   -v, -h       print the version; print this, as --help does
-  --           end of options
 
 A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
 
@@ -40,6 +39,7 @@ A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
 
 signals:     TERM, INT save a run and end it; USR1 saves it, USR2 traces it, QUIT says who waits
 environment: FTPIPE_LUA=DIR   Lua modules that come before those inside the program
+             FTPIPE_KERNELS   the best kernels on CPUs, as "avx2" (ftpipe help hardware)
              XDG_CACHE_HOME   what is kept goes to ftpipe/ in it, instead of ~/.cache
 exit codes:  0 done, 1 error, 2 usage, 3 plan does not fit, 4 diverged, 5 lost worker,
              6 bad data or checkpoint, 75 stopped and saved, 130 interrupted, 143 terminated]==]
@@ -140,6 +140,8 @@ function M.command(name, ...)
 end
 
 --- Of a process that a launcher started with others: meets them; rank 0 goes on, the others serve.
+function M.allow_kernels(name) core.sys.allow_kernels(name) end
+
 function M.join() require("ftpipe.run.ranks").join() end
 
 function M.repl(terminal, quiet)
