@@ -221,7 +221,6 @@ int main(int argc, char **argv)
 {
     static const int64_t lengths[] = {64, 128, 320, 512}, samples[] = {8, 4, 2, 2};
     int rounds = argc > 1 ? atoi(argv[1]) : 9;
-    ft_ops_thread_init();
     if (argc > 1 && !strcmp(argv[1], "serve")) return serve();
     if (rounds < 1 || rounds > MAX_ROUNDS) rounds = 9;
     for (int64_t D = 64; D <= 128; D += 64)

@@ -176,7 +176,6 @@ int main(int argc, char **argv)
     if (rounds < 1 || rounds > MAX_ROUNDS) rounds = 7;
     static const int64_t preset[] = {64, 512, 2048};
     int n_rows = argc > 2 ? argc - 2 : 3;
-    ft_ops_thread_init();
     dnnl_engine_t engine;
     must(!dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
     double all = 0.0;

@@ -10,7 +10,6 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
 
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(luajit REQUIRED luajit)
 pkg_check_modules(jansson REQUIRED jansson)

@@ -193,27 +193,26 @@ describe("bf16", function()
       assert_close(0.5, packed("bf16") / whole, 0.1, "share")
    end)
 
-   --- Plans a recipe in bf16 with oneDNN's own switch set, which makes any CPU one without it.
-   local function plan_without(isa, devices)
-      return process.shell(("DNNL_MAX_CPU_ISA=%s %s recipes/t5_rte.lua --precision bf16 --dry-run "
-         .. "--devices %s"):format(isa, core.sys.executable(), devices))
+   --- Plans a recipe in bf16 with kernels of CPUs that have none.
+   local function plan_with(kernels, devices)
+      return process.shell(("FTPIPE_KERNELS=%s %s recipes/t5_rte.lua --precision bf16 --dry-run "
+         .. "--devices %s"):format(kernels, core.sys.executable(), devices))
    end
 
    it("is refused in one line where products cannot use it", function()
       if on_cards then return pending("skipped: cards have it") end
-      for _, isa in ipairs { "AVX512_CORE", "AVX2" } do
-         local _, err, exit = plan_without(isa, "cpu:2")
+      for _, kernels in ipairs { "avx512", "avx2" } do
+         local _, err, exit = plan_with(kernels, "cpu:2")
          assert.equal(2, exit, err)
-         assert.matches("precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, "
-            .. "which this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs everywhere\n$",
-            err)
+         assert.matches("precision bf16 needs a CPU with avx512_bf16 instructions, which this one "
+            .. "does not have or FTPIPE_KERNELS rules out; f32 runs everywhere\n$", err)
          assert.equal(1, select(2, err:gsub("\n", "\n")), err)
       end
    end)
 
    it("can be planned anywhere for devices that are not here", function()
-      for _, isa in ipairs { "AVX512_CORE", "AVX2" } do
-         local out, err, exit = plan_without(isa, "sim:2xl4")
+      for _, kernels in ipairs { "avx512", "avx2" } do
+         local out, err, exit = plan_with(kernels, "sim:2xl4")
          assert.equal(0, exit, err)
          assert.matches("predicted: ", out)
       end

@@ -142,7 +142,7 @@ describe("ftpipe doctor", function()
       local out, err, code = ftpipe { "doctor" }
       assert.equal(0, code, err)
       for _, line in ipairs { "machine   .-%d+ cores?",
-         "libraries LuaJIT %S+, oneDNN %d+%.%d+%.%d+, SQLite %d[%d.]+, [%a ]*module for MPI",
+         "libraries LuaJIT %S+, SQLite %d[%d.]+, [%a ]*module for MPI",
          "memory    %S+ %S+ for this process",
          "device    cpu:0, budget .- GFLOP/s, copies %S+ %S+/s", "gpu       %S+ .",
          "next      ftpipe recipes/t5_rte.lua" }

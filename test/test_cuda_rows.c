@@ -6,7 +6,7 @@
 #include "a_card.h"
 
 #include "likely_key.h"
-#include "ops/bf16.h"
+#include "ops/rounding.h"
 
 /* Runs the row's kernel into outputs that hold garbage, or what is there when it adds. */
 static bool run(const card *c, op_case *test, const twin *out, uint32_t accumulate,

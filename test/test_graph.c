@@ -126,7 +126,7 @@ static void test_products_in_bf16(void)
     case_node(g, ft_op_find("attention"), q, FT_NO_VALUE);
     ft_graph_tf32(g);
     CHECK(attr_of(g, 0, "tf32") == 1 && attr_of(g, 2, "rounding") == 3);
-    if (ft_ops_have_bf16()) {
+    if (ft_cpu_bf16()) {
         CHECK_STATUS(ft_graph_bf16(g, NULL), FT_OK);
         CHECK(attr_of(g, 0, "bf16") == 1 && attr_of(g, 2, "rounding") == 3);
     }

@@ -1,7 +1,7 @@
 /* test/test_ops.c - the walk of the operator table: a row is tested by being a row.
  *
  * For every row and every one of its samples: the shape rule and its refusals, the kernel against
- * the reference, teams, guards, unchanged inputs, accumulation, packing, what is prepared, and no
+ * the reference, teams, guards, unchanged inputs, accumulation, packing, and no
  * allocation. The gradients are in test_ops_grad.c. */
 #include "check.h"
 #include "op_case.h"
@@ -42,8 +42,7 @@ static void test_parts(void)
         bool packs = !op->pack_input || (op->pack && op->pack_bytes && op->pack_kind);
         CHECK(ft_op_kernel(op, FT_DEVICE_CPU, FT_F32) == op->kernel);
         CHECK(!ft_op_kernel(op, FT_DEVICE_CPU, FT_I32) && !ft_op_kernel(op, FT_DEVICE_SIM, FT_F32));
-        bool prepares = (op->prepare != NULL) == (op->forget != NULL);
-        if (!CHECK(whole && sizes && packs && prepares && ft_op_find(op->name) == op))
+        if (!CHECK(whole && sizes && packs && ft_op_find(op->name) == op))
             fprintf(stderr, "  row %s\n", op->name);
         if (!CHECK((op->grad != NULL) != without_gradient(op)))
             fprintf(stderr, "  row %s: gradient\n", op->name);
@@ -137,7 +136,7 @@ static void check_cost(const ft_op *op, const op_case *c)
 
 /* One run of the kernel into fresh outputs, with everything around it checked. */
 static void run_kernel(op_case *c, ft_team *team, twin *out, uint32_t accumulate,
-                       const void *packed, const void *prepared)
+                       const void *packed)
 {
     const ft_op *op = c->op;
     ft_view in[FT_MAX_IN] = {0}, outs[FT_MAX_OUT] = {0};
@@ -150,7 +149,6 @@ static void run_kernel(op_case *c, ft_team *team, twin *out, uint32_t accumulate
                     .out = outs,
                     .attrs = c->sample->attrs,
                     .packed = packed,
-                    .prepared = prepared,
                     .work = work,
                     .key = c->key,
                     .accumulate = accumulate,
@@ -227,7 +225,7 @@ static void check_accumulation(op_case *c, const twin *plain)
         twin_draw(&out[k], &rng, 0, false);
         int64_t n = twin_count(&out[k]);
         double top = 0.0, error = 0.0;
-        run_kernel(c, NULL, out, 1u << k, NULL, NULL);
+        run_kernel(c, NULL, out, 1u << k, NULL);
         for (int64_t i = 0; i < n; i++) {
             double result = (double)((float *)plain[k].fast)[i];
             double wanted = ((double *)out[k].judged)[i] + result;
@@ -260,14 +258,14 @@ static void check_rows(op_case *c, ft_team *team, const twin *plain)
         for (int64_t d = 0; d < width; d++) y[r * width + d] = r % 2 ? 0.0f : (float)NAN;
     }
     for (int turn = 0; turn < 2; turn++) {
-        run_kernel(c, turn ? team : NULL, out, 0, NULL, NULL);
+        run_kernel(c, turn ? team : NULL, out, 0, NULL);
         if (!CHECK(same_bits(c, out, plain))) say(c->op, c->sample, "depends on its rows");
         for (int64_t r = 0; r < rows; r++)
             for (int64_t d = 0; d < width; d++) CHECK(c->rows[r] || y[r * width + d] == 0.0f);
     }
     for (int64_t r = 0; r < rows; r++) /* a row that is not said to hold anything is not touched */
         if (!c->rows[r]) y[r * width] = 7.0f;
-    run_kernel(c, NULL, out, 0, NULL, NULL);
+    run_kernel(c, NULL, out, 0, NULL);
     for (int64_t r = 0; r < rows; r++) CHECK(c->rows[r] || y[r * width] == 7.0f);
     CHECK(guarded_intact(c->rows, rows));
     guarded_free(c->rows);
@@ -275,28 +273,8 @@ static void check_rows(op_case *c, ft_team *team, const twin *plain)
     free_outputs(c, out);
 }
 
-/* What is prepared changes no bit, whoever uses it. */
-static void check_prepared(op_case *c, ft_team *team, const void *packed)
-{
-    const ft_op *op = c->op;
-    if (!op->prepare) return;
-    void *prepared = NULL;
-    ft_error err = {0};
-    twin with[FT_MAX_OUT], without[FT_MAX_OUT];
-    ft_call_kind kind = {.packed = packed != NULL, .team_size = ft_team_size(team)};
-    memcpy(kind.in, c->in_specs, sizeof kind.in);
-    new_outputs(c, with);
-    new_outputs(c, without);
-    CHECK_STATUS(op->prepare(&prepared, &kind, c->sample->attrs, &err), FT_OK);
-    run_kernel(c, team, without, 0, packed, NULL);
-    run_kernel(c, team, with, 0, packed, prepared);
-    if (!CHECK(same_bits(c, with, without))) say(op, c->sample, "depends on being prepared");
-    op->forget(prepared);
-    free_outputs(c, with);
-    free_outputs(c, without);
-}
-
-static void check_packed(op_case *c, ft_team *team)
+/* A packed weight changes no bit of what the plain one gave. */
+static void check_packed(op_case *c, ft_team *team, const twin *plain)
 {
     const ft_op *op = c->op;
     if (!op->pack_input) return;
@@ -308,10 +286,8 @@ static void check_packed(op_case *c, ft_team *team)
     const void *weight = c->in[op->pack_input - 1].fast;
     CHECK_STATUS(op->pack(c->in_specs, c->sample->attrs, weight, packed, NULL, &err), FT_OK);
     CHECK(guarded_intact(packed, bytes));
-    run_kernel(c, NULL, out, 0, packed, NULL);
-    compare(c, out, "packed");
-    check_prepared(c, NULL, packed);
-    check_prepared(c, team, packed);
+    run_kernel(c, team, out, 0, packed);
+    if (!CHECK(same_bits(c, plain, out))) say(op, c->sample, "depends on being packed");
     free_outputs(c, out);
     guarded_free(packed);
 }
@@ -330,8 +306,8 @@ static void check_kernel(op_case *c, ft_team *team)
     new_outputs(c, together);
     if (!CHECK(case_judge(c->op, c->in, c->out, c->sample->attrs, &c->key, &err) == FT_OK))
         say(c->op, c->sample, err.message);
-    run_kernel(c, NULL, alone, 0, NULL, NULL);
-    run_kernel(c, team, together, 0, NULL, NULL);
+    run_kernel(c, NULL, alone, 0, NULL);
+    run_kernel(c, team, together, 0, NULL);
     compare(c, alone, "kernel against reference");
     if (!CHECK(same_bits(c, alone, together))) say(c->op, c->sample, "depends on the team");
     for (int i = 0; i < c->op->n_in; i++) {
@@ -342,8 +318,7 @@ static void check_kernel(op_case *c, ft_team *team)
     }
     check_accumulation(c, alone);
     check_rows(c, team, alone);
-    check_prepared(c, team, NULL);
-    check_packed(c, team);
+    check_packed(c, team, alone);
     free_outputs(c, alone);
     free_outputs(c, together);
 }
@@ -357,7 +332,7 @@ static void test_samples(void)
         for (int i = 0; i < (*op)->n_samples; i++) {
             op_case c;
             const ft_sample *sample = &(*op)->samples[i];
-            if (case_needs_bf16(*op, sample) && !ft_ops_have_bf16()) {
+            if (case_needs_bf16(*op, sample) && !ft_cpu_bf16()) {
                 fprintf(stderr, "  skipped: row %s, sample %d: no bf16 here\n", (*op)->name, i);
                 continue;
             }
@@ -402,7 +377,6 @@ static void test_slices(void)
 
 int main(void)
 {
-    ft_ops_thread_init();
     RUN(test_parts);
     RUN(test_samples);
     RUN(test_slices);

@@ -510,7 +510,6 @@ typedef struct turns {
 static void *take_turns(void *arg)
 {
     turns *own = arg;
-    ft_ops_thread_init();
     for (int round = 0; round < 20; round++)
         for (int i = 0; i < N_TURNS; i++)
             own->failed += own->trials[i].op->kernel(&own->trials[i].call, NULL) != FT_OK;
@@ -554,7 +553,6 @@ static void test_threads(void)
 
 int main(void)
 {
-    ft_ops_thread_init();
     RUN(test_linear);
     RUN(test_linear_grad_input);
     RUN(test_pack_is_shared_by_row_counts);

@@ -60,7 +60,12 @@ static float unit(float sum, float (*a)[3], float (*b)[3], int left, int right)
 
 /* Who adds: vectors whose products are rounded or not, or the matrix unit, of numbers of f32 or of
  * such as are rounded to bf16. */
-typedef enum arithmetic { ROUNDED, FUSED, UNIT, UNIT_BF16 } arithmetic;
+typedef enum arithmetic { ROUNDED, FUSED, PAIRS_BF16, UNIT, UNIT_BF16 } arithmetic;
+
+static bool is_bf16(arithmetic how)
+{
+    return how == PAIRS_BF16 || how == UNIT_BF16;
+}
 
 /* How the two sides of a product are given, and what follows it. */
 typedef struct variant {
@@ -70,13 +75,13 @@ typedef struct variant {
 static float left_of(const ft_large_product *o, int64_t i, int64_t p, arithmetic how)
 {
     float x = o->a[o->a_transposed ? p * o->m + i : i * o->k + p];
-    return how == UNIT_BF16 ? halved(x) : x;
+    return is_bf16(how) ? halved(x) : x;
 }
 
 static float right_of(const ft_large_product *o, int64_t p, int64_t j, arithmetic how)
 {
     float x = o->b[o->b_transposed ? j * o->k + p : p * o->n + j];
-    return how == UNIT_BF16 ? halved(x) : x;
+    return is_bf16(how) ? halved(x) : x;
 }
 
 /* The sum over k from `start` to `end`. */
@@ -90,7 +95,12 @@ static float chunk_sum(const ft_large_product *o, int64_t i, int64_t j, int64_t 
             sum = chain(sum, left_of(o, i, p, how), right_of(o, p, j, how), how == FUSED);
         return sum;
     }
-    for (int64_t p = start; p < end; p += 32) {
+    /* The second of a pair is added first (the same manual, VDPBF16PS). */
+    for (int64_t p = start; p < end && how == PAIRS_BF16; p += 2) {
+        if (p + 1 < end) sum = fmaf(left_of(o, i, p + 1, how), right_of(o, p + 1, j, how), sum);
+        sum = fmaf(left_of(o, i, p, how), right_of(o, p, j, how), sum);
+    }
+    for (int64_t p = start; p < end && how != PAIRS_BF16; p += 32) {
         float a[32][3] = {{0}}, b[32][3] = {{0}};
         for (int q = 0; q < 32 && p + q < end; q++) {
             split(left_of(o, i, p + q, how), a[q]);
@@ -107,7 +117,9 @@ static float promised(const ft_large_product *o, int64_t i, int64_t j, float c, 
                       double *exact, double *size)
 {
     const ft_simd *simd = ft_simd_get();
-    int64_t chunk = ft_panels_chunk(o->k, how == UNIT_BF16 ? simd->tiles_bf16 : simd->panels);
+    int64_t chunk = ft_panels_chunk(o->k, how == UNIT_BF16    ? simd->tiles_bf16
+                                          : how == PAIRS_BF16 ? simd->pairs
+                                                              : simd->panels);
     *exact = o->add ? (double)c : 0.0;
     *size = fabs(*exact);
     for (int64_t start = 0; start < o->k; start += chunk) {
@@ -224,6 +236,16 @@ static void each_variant(const ft_simd_panels *kernels, arithmetic vectors)
 static void test_every_variant(void)
 {
     each_variant(ft_simd_get()->panels, ft_cpu_isa() == FT_ISA_BASE ? ROUNDED : FUSED);
+}
+
+static void test_pairs_every_way(void)
+{
+    if (!ft_cpu_bf16()) {
+        printf("skipped: this CPU's vectors have no bf16\n");
+        return;
+    }
+    each_edge(ft_simd_get()->pairs, PAIRS_BF16);
+    each_variant(ft_simd_get()->pairs, PAIRS_BF16);
 }
 
 /* -- the matrix unit --------------------------------------------------------------------------- */
@@ -389,6 +411,11 @@ static void test_nothing_needs_nothing(void)
     CHECK(ft_panels_work_bytes(4, 4, 0, best, 2) == 0);
     CHECK(ft_panels_packed_bytes(0, 4, best) == 0 && ft_panels_packed_bytes(4, 0, best) == 0);
     ft_panels_multiply(&nothing, best, NULL);
+    float c[2] = {5, -7};
+    const ft_large_product sums_of_nothing = {
+        .m = 1, .n = 2, .bias = (const float[]){1, 2}, .c = c, .add = true, .relu = true};
+    ft_panels_multiply(&sums_of_nothing, best, NULL);
+    CHECK(c[0] == 6 && c[1] == 0);
     ft_panels_pack(&(ft_large_product){.n = 0, .k = 2}, NULL, best, NULL);
 }
 
@@ -396,6 +423,7 @@ int main(void)
 {
     RUN(test_every_edge);
     RUN(test_every_variant);
+    RUN(test_pairs_every_way);
     RUN(test_unit_every_way);
     RUN(test_unit_every_way_in_bf16);
     RUN(test_unit_is_as_exact_as_vectors);

@@ -282,22 +282,9 @@ function M.rounding() return core.engine.devices("cpu:1")[1].in_host and 1 or 10
 -- CPU: cards have none of f32.
 function M.packing() return core.engine.devices("cpu:1")[1].in_host and "f32" or "bf16" end
 
---- Whether this machine's processors have a feature, as Linux calls it.
-function M.cpu_has(feature)
-   return core.sys.read_file("/proc/cpuinfo"):find((" %s "):format(feature), 1, true) ~= nil
-end
-
---- Whether a product has the same bits for any layout of its weight: those of oneDNN on CPUs
--- without AVX2 have not.
-function M.products_are_alike()
-   return not core.engine.devices("cpu:1")[1].in_host or M.cpu_has("avx2")
-end
-
---- Whether it has the same bits for any number of rows: on CPUs with a matrix unit, 64 rows and
--- more have others than fewer.
-function M.rows_are_alike()
-   return M.products_are_alike() and not M.cpu_has("amx_bf16")
-end
+--- Whether products have the same bits for any number of rows: on CPUs with a matrix unit, 64 rows
+-- and more have others than fewer.
+function M.rows_are_alike() return core.sys.kernels() ~= "avx512+amx" end
 
 --- The most that was live on each device, of all classes, is no more than was planned for it, and
 -- most of that.

@@ -168,7 +168,6 @@ static int program_new(lua_State *L)
     w->n_nodes = grads ? ft_graph_n_nodes(g) : ft_graph_n_forward(g);
     w->n_terms = grads ? ft_graph_n_grads(g) : 0;
     w->n_outputs = ft_graph_n_outputs(g);
-    ft_ops_thread_init();
     ft_status status = ft_team_new(&w->team, threads, &err);
     if (status == FT_OK) status = allocate(w, &err);
     if (status == FT_OK && packed) status = list_packs(w, &err);

@@ -238,7 +238,6 @@ static int apply(lua_State *L)
                     .key = key,
                     .team = team,
                     .stream = r.card->now};
-    ft_ops_thread_init();
     if (submit_with_work(&r, &call, work, &err) != FT_OK) return script_raise(L, &err);
     return r.op->n_out;
 }

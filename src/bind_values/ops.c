@@ -133,7 +133,6 @@ static int ops_apply(lua_State *L)
     read_inputs(L, 2, &r);
     void *work = push_memory(L, &r);
     ft_call call = {.in = r.in, .out = r.out, .attrs = r.attrs, .work = work, .key = key};
-    ft_ops_thread_init();
     ft_error err;
     if (r.op->kernel(&call, &err) != FT_OK) return script_raise(L, &err);
     lua_settop(L, r.first_out + r.op->n_out - 1);
@@ -184,19 +183,9 @@ static int ops_list(lua_State *L)
     return 1;
 }
 
-/* library(): which one multiplies, in words. */
-static int ops_library(lua_State *L)
-{
-    char words[64];
-    ft_ops_library(words, sizeof words);
-    lua_pushstring(L, words);
-    return 1;
-}
-
 int script_bind_ops(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"apply", ops_apply}, {"library", ops_library}, {"list", ops_list}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"apply", ops_apply}, {"list", ops_list}, {NULL, NULL}};
     lua_newtable(L);
     luaL_register(L, NULL, functions);
     return 1;

@@ -169,7 +169,6 @@ ft_status begin_leg(ft_run *run, const ft_plan *plan, int64_t first_step, bool t
     if (status == FT_OK) status = swaps_begin(run, err);
     if (status == FT_OK) status = units_begin(run, err);
     run->start_ns = ft_now_ns();
-    ft_ops_thread_init();
     if (status == FT_OK && threaded) status = workers_start(run, err);
     run->active = status == FT_OK;
     if (run->active) watch_world(run);

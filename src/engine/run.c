@@ -535,7 +535,6 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
 {
     const ft_blueprint *b = run->blueprint;
     if (leg_is_under_way(run)) return ft_fail(err, FT_INVALID, "engine: a leg is running");
-    ft_ops_thread_init();
     for (int p = 0; p < b->n_params; p++)
         if (owner_is_here(run, p)) FT_TRY(return_mirror(run, p, err));
     FT_TRY(finish_streams(run, err));

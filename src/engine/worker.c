@@ -113,7 +113,6 @@ static void *work(void *arg)
     worker *w = arg;
     ft_error error = {FT_OK, ""};
     ft_action a;
-    ft_ops_thread_init();
     if (w->run->world) ft_world_works(w->run->world, true);
     ft_status status = w->executor->driver->enter(w->executor, &error);
     while (status == FT_OK && next_action(w, &a)) {
@@ -166,11 +165,7 @@ ft_status workers_replay(ft_run *run, int64_t wanted, ft_error *err)
             worker *w = &run->workers[d];
             ft_action a;
             if (!next_action(w, &a) || !action_is_ready(w, &a)) continue;
-            ft_signals signals;
-            ft_signals_hold(&signals); /* once, not for each product */
-            ft_status status = step(w, &a, err);
-            ft_signals_release(&signals);
-            if (status != FT_OK) return status;
+            FT_TRY(step(w, &a, err));
             moved = true;
         }
     }

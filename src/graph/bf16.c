@@ -24,11 +24,10 @@ static void mark(ft_graph *g, const char *attr, double value)
 
 ft_status ft_graph_bf16(ft_graph *g, ft_error *err)
 {
-    if (!ft_ops_have_bf16())
+    if (!ft_cpu_bf16())
         return ft_fail(err, FT_UNSUPPORTED,
-                       "precision bf16 needs a CPU with avx512_bf16 or amx_bf16 instructions, "
-                       "which this one does not have or DNNL_MAX_CPU_ISA rules out; f32 runs "
-                       "everywhere");
+                       "precision bf16 needs a CPU with avx512_bf16 instructions, which this one "
+                       "does not have or FTPIPE_KERNELS rules out; f32 runs everywhere");
     mark(g, "bf16", 1);
     return FT_OK;
 }

@@ -15,7 +15,7 @@
  * Sources: Vaswani et al., arXiv:1706.03762, eq. 1; the gradient through lse: Dao et al.,
  * arXiv:2205.14135, appendix B.2; the bias: relative_bias.c. */
 #include "ops/attention.h"
-#include "ops/bf16.h"
+#include "ops/rounding.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -4,29 +4,61 @@
  * The gradients of the weight and the bias are in op_linear_weight.c.
  * Weights are stored (out, in), as PyTorch and Hugging Face files have them; of a transposed linear
  * (in, out), as GPT-2's files have them, and then its gradients are the other rows with their roles
- * exchanged. Both read a packed copy of w when there is one; the bits of their results may differ
- * between the two ways. */
-#include "ops/bf16.h"
+ * exchanged. Both read a packed copy of w when there is one, with the same bits. */
 #include "ops/internal.h"
-#include "ops/product.h"
+#include "ops/panels.h"
+#include "ops/rounding.h"
 
 #include <stddef.h>
 
 enum { ACTIVATION = 0, TRANSPOSED = 1, BF16 = 2, TF32 = 3, F16 = 4 };
 enum { GRAD_BF16 = 0, GRAD_TF32 = 1, GRAD_F16 = 2 }; /* attributes of the gradients */
 
-static ft_status prepare(void **out, const ft_call_kind *kind, const ft_product *product,
-                         ft_error *err)
+const ft_attr_rule ft_rounding_attrs[] = {FT_BF16_RULE, FT_TF32_RULE, FT_F16_RULE, {.name = NULL}};
+
+/* -- with packed weights ----------------------------------------------------------------------- */
+
+/* Sizes of a product, and how its weight is stored. */
+typedef struct sizes {
+    int64_t m, n, k;
+    bool turned; /* (n,k) */
+    bool bf16;
+} sizes;
+
+static ft_large_product product_of(const sizes *s, const float *weight)
 {
-    ft_prepared *prepared = NULL;
-    ft_status status = ft_product_prepare(&prepared, product, kind, err);
-    *out = prepared;
-    return status;
+    return (ft_large_product){
+        .m = s->m, .n = s->n, .k = s->k, .b = weight, .b_transposed = s->turned};
 }
 
-static void forget(void *prepared)
+static ft_status multiply(const sizes *s, const ft_call *call, const float *bias, bool relu)
 {
-    ft_product_forget(prepared);
+    ft_large_product product = product_of(s, ft_in(call, 1));
+    product.a = ft_in(call, 0);
+    product.packed = call->packed;
+    product.bias = bias;
+    product.relu = relu;
+    product.c = ft_out(call, 0);
+    product.work = call->work;
+    ft_panels_multiply(&product, ft_panels_kernels(s->bf16), call->team);
+    return FT_OK;
+}
+
+static int64_t work_bytes(const sizes *s, int team_size)
+{
+    return ft_panels_work_bytes(s->m, s->n, s->k, ft_panels_kernels(s->bf16), team_size);
+}
+
+static int64_t packed_bytes(const sizes *s)
+{
+    return ft_panels_packed_bytes(s->n, s->k, ft_panels_kernels(s->bf16));
+}
+
+static ft_status pack(const sizes *s, const float *weight, void *packed, ft_team *team)
+{
+    const ft_large_product product = product_of(s, weight);
+    ft_panels_pack(&product, packed, ft_panels_kernels(s->bf16), team);
+    return FT_OK;
 }
 
 /* -- linear ------------------------------------------------------------------------------------ */
@@ -71,23 +103,21 @@ static ft_status linear_shape(const ft_spec *in, const double *attrs, ft_spec *o
     return FT_OK;
 }
 
-static ft_product linear_product(const ft_spec *in, const double *attrs)
+static sizes linear_sizes(const ft_shape *x, const ft_shape *weight, const double *attrs)
 {
     bool transposed = attrs[TRANSPOSED] != 0.0; /* stored as the product reads it */
-    return (ft_product){.m = ft_rows_of(&in[0].shape, 1),
-                        .n = in[1].shape.dims[transposed ? 1 : 0],
-                        .k = in[1].shape.dims[transposed ? 0 : 1],
-                        .transposed = !transposed,
-                        .bias = ft_present(&in[2]),
-                        .relu = attrs[ACTIVATION] != 0.0,
-                        .bf16 = attrs[BF16] != 0.0};
+    return (sizes){.m = ft_rows_of(x, 1),
+                   .n = weight->dims[transposed ? 1 : 0],
+                   .k = weight->dims[transposed ? 0 : 1],
+                   .turned = !transposed,
+                   .bf16 = attrs[BF16] != 0.0};
 }
 
 /* Two flops for each element of x and each column of the weight. */
 static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
 {
     ft_cost cost = ft_cost_per_element(in, 3, out, 1, 1.0);
-    cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)linear_product(in, attrs).k;
+    cost.flops += 2.0 * ft_spec_size(&out[0]) * (double)ft_dim_back(&in[0].shape, -1);
     cost.bf16 = attrs[BF16] != 0.0;
     cost.tf32 = attrs[TF32] != 0.0;
     cost.f16 = attrs[F16] != 0.0;
@@ -96,18 +126,9 @@ static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *
 
 static ft_status linear_kernel(const ft_call *call, ft_error *err)
 {
-    ft_spec in[3] = {
-        ft_view_spec(&call->in[0]), ft_view_spec(&call->in[1]), {.shape = {.n_dims = -1}}};
-    if (call->in[2].data) in[2] = ft_view_spec(&call->in[2]);
-    ft_product product = linear_product(in, call->attrs);
-    ft_product_data data = {.x = ft_in(call, 0),
-                            .weight = ft_in(call, 1),
-                            .packed = call->packed,
-                            .prepared = call->prepared,
-                            .bias = ft_in(call, 2),
-                            .y = ft_out(call, 0),
-                            .work = call->work};
-    return ft_product_run(&product, &data, call->team, err);
+    (void)err;
+    const sizes s = linear_sizes(&call->in[0].shape, &call->in[1].shape, call->attrs);
+    return multiply(&s, call, ft_in(call, 2), call->attrs[ACTIVATION] != 0.0);
 }
 
 static ft_status linear_reference(const ft_call *call, ft_error *err)
@@ -130,28 +151,22 @@ static ft_status linear_reference(const ft_call *call, ft_error *err)
 
 static int64_t linear_work(const ft_spec *in, const double *attrs, int team_size)
 {
-    ft_product product = linear_product(in, attrs);
-    return ft_product_work_bytes(&product, team_size);
+    const sizes s = linear_sizes(&in[0].shape, &in[1].shape, attrs);
+    return work_bytes(&s, team_size);
 }
 
 static int64_t linear_pack_bytes(const ft_spec *in, const double *attrs)
 {
-    ft_product product = linear_product(in, attrs);
-    return ft_product_packed_bytes(&product);
+    const sizes s = linear_sizes(&in[0].shape, &in[1].shape, attrs);
+    return packed_bytes(&s);
 }
 
 static ft_status linear_pack(const ft_spec *in, const double *attrs, const void *weight,
                              void *packed, ft_team *team, ft_error *err)
 {
-    ft_product product = linear_product(in, attrs);
-    return ft_product_pack(&product, weight, packed, team, err);
-}
-
-static ft_status linear_prepare(void **out, const ft_call_kind *kind, const double *attrs,
-                                ft_error *err)
-{
-    ft_product product = linear_product(kind->in, attrs);
-    return prepare(out, kind, &product, err);
+    (void)err;
+    const sizes s = linear_sizes(&in[0].shape, &in[1].shape, attrs);
+    return pack(&s, weight, packed, team);
 }
 
 /* By how the weight is stored against how the product reads it. */
@@ -257,8 +272,6 @@ const ft_op ft_op_linear = {
     .pack_bytes = linear_pack_bytes,
     .pack = linear_pack,
     .pack_kind = linear_pack_kind,
-    .prepare = linear_prepare,
-    .forget = forget,
     .samples = linear_samples,
     .n_samples = sizeof linear_samples / sizeof *linear_samples,
 };
@@ -280,12 +293,12 @@ static ft_status input_shape(const ft_spec *in, const double *attrs, ft_spec *ou
     return FT_OK;
 }
 
-static ft_product input_product(const ft_spec *in, const double *attrs)
+static sizes input_sizes(const ft_shape *dy, const ft_shape *weight, const double *attrs)
 {
-    return (ft_product){.m = ft_rows_of(&in[0].shape, 1),
-                        .n = in[1].shape.dims[1],
-                        .k = in[1].shape.dims[0],
-                        .bf16 = attrs[GRAD_BF16] != 0.0};
+    return (sizes){.m = ft_rows_of(dy, 1),
+                   .n = weight->dims[1],
+                   .k = weight->dims[0],
+                   .bf16 = attrs[GRAD_BF16] != 0.0};
 }
 
 static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *attrs)
@@ -300,15 +313,9 @@ static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *a
 
 static ft_status input_kernel(const ft_call *call, ft_error *err)
 {
-    const ft_spec in[2] = {ft_view_spec(&call->in[0]), ft_view_spec(&call->in[1])};
-    ft_product product = input_product(in, call->attrs);
-    ft_product_data data = {.x = ft_in(call, 0),
-                            .weight = ft_in(call, 1),
-                            .packed = call->packed,
-                            .prepared = call->prepared,
-                            .y = ft_out(call, 0),
-                            .work = call->work};
-    return ft_product_run(&product, &data, call->team, err);
+    (void)err;
+    const sizes s = input_sizes(&call->in[0].shape, &call->in[1].shape, call->attrs);
+    return multiply(&s, call, NULL, false);
 }
 
 static ft_status input_reference(const ft_call *call, ft_error *err)
@@ -329,28 +336,22 @@ static ft_status input_reference(const ft_call *call, ft_error *err)
 
 static int64_t input_work(const ft_spec *in, const double *attrs, int team_size)
 {
-    ft_product product = input_product(in, attrs);
-    return ft_product_work_bytes(&product, team_size);
+    const sizes s = input_sizes(&in[0].shape, &in[1].shape, attrs);
+    return work_bytes(&s, team_size);
 }
 
 static int64_t input_pack_bytes(const ft_spec *in, const double *attrs)
 {
-    ft_product product = input_product(in, attrs);
-    return ft_product_packed_bytes(&product);
+    const sizes s = input_sizes(&in[0].shape, &in[1].shape, attrs);
+    return packed_bytes(&s);
 }
 
 static ft_status input_pack(const ft_spec *in, const double *attrs, const void *weight,
                             void *packed, ft_team *team, ft_error *err)
 {
-    ft_product product = input_product(in, attrs);
-    return ft_product_pack(&product, weight, packed, team, err);
-}
-
-static ft_status input_prepare(void **out, const ft_call_kind *kind, const double *attrs,
-                               ft_error *err)
-{
-    ft_product product = input_product(kind->in, attrs);
-    return prepare(out, kind, &product, err);
+    (void)err;
+    const sizes s = input_sizes(&in[0].shape, &in[1].shape, attrs);
+    return pack(&s, weight, packed, team);
 }
 
 static const char *input_pack_kind(const double *attrs)
@@ -380,7 +381,7 @@ const ft_op ft_op_linear_grad_input = {
     .half_in = 1u,
     .half_out = 1u,
     .apart_in = 1u,
-    .attrs = ft_bf16_attrs,
+    .attrs = ft_rounding_attrs,
     .shape = input_shape,
     .cost = input_cost,
     .kernel = input_kernel,
@@ -390,8 +391,6 @@ const ft_op ft_op_linear_grad_input = {
     .pack_bytes = input_pack_bytes,
     .pack = input_pack,
     .pack_kind = input_pack_kind,
-    .prepare = input_prepare,
-    .forget = forget,
     .samples = input_samples,
     .n_samples = sizeof input_samples / sizeof *input_samples,
 };

@@ -2,12 +2,11 @@
  *   linear_grad_weight  dy (...,N)  x (...,K)  ->  dw (N,K) = dy^T x
  *   bias_grad           dy (...,N)             ->  db (N), the sum over the rows of dy
  * Both can be added to what is there. */
-#include "ops/bf16.h"
 #include "ops/internal.h"
-#include "ops/onednn.h"
 #include "ops/panels.h"
+#include "ops/rounding.h"
 
-enum { GRAD_BF16 = 0, GRAD_TF32 = 1, GRAD_F16 = 2, BIAS_COLUMNS = 256 };
+enum { BF16 = 0, TF32 = 1, F16 = 2, BIAS_COLUMNS = 256 };
 
 /* -- linear_grad_weight ----------------------------------------------------------------------- */
 
@@ -30,64 +29,34 @@ static ft_cost weight_cost(const ft_spec *in, const ft_spec *out, const double *
 {
     ft_cost cost = ft_cost_per_element(in, 2, out, 1, 0.0);
     cost.flops = 2.0 * ft_spec_size(&out[0]) * (double)ft_rows_of(&in[0].shape, 1);
-    cost.bf16 = attrs[GRAD_BF16] != 0.0;
-    cost.tf32 = attrs[GRAD_TF32] != 0.0;
-    cost.f16 = attrs[GRAD_F16] != 0.0;
+    cost.bf16 = attrs[BF16] != 0.0;
+    cost.tf32 = attrs[TF32] != 0.0;
+    cost.f16 = attrs[F16] != 0.0;
     return cost;
 }
 
 static ft_status weight_kernel(const ft_call *call, ft_error *err)
 {
-    int64_t N = call->out[0].shape.dims[0], K = call->out[0].shape.dims[1];
-    int64_t M = ft_rows_of(&call->in[0].shape, 1);
-    const bool bf16 = call->attrs[GRAD_BF16] != 0.0;
-    const ft_simd_panels *own = ft_panels_kernels(bf16);
-    if (own && M) {
-        const ft_large_product product = {.m = N,
-                                          .n = K,
-                                          .k = M,
-                                          .a = ft_in(call, 0),
-                                          .a_transposed = true,
-                                          .b = ft_in(call, 1),
-                                          .c = ft_out(call, 0),
-                                          .add = ft_adds(call, 0),
-                                          .far = true,
-                                          .work = call->work};
-        ft_panels_multiply(&product, own, call->team);
-        return FT_OK;
-    }
-    if (bf16 && M && N && K)
-        return ft_bf16_outer_product(&(ft_bf16_outer){.M = M,
-                                                      .N = N,
-                                                      .K = K,
-                                                      .dy = ft_in(call, 0),
-                                                      .x = ft_in(call, 1),
-                                                      .dw = ft_out(call, 0),
-                                                      .add = ft_adds(call, 0),
-                                                      .work = call->work},
-                                     call->team, err);
-    ft_gemm gemm = {.m = N,
-                    .n = K,
-                    .k = M,
-                    .a = ft_in(call, 0),
-                    .lda = N,
-                    .transpose_a = true,
-                    .b = ft_in(call, 1),
-                    .ldb = K,
-                    .c = ft_out(call, 0),
-                    .ldc = K,
-                    .alpha = 1.0f,
-                    .beta = ft_adds(call, 0) ? 1.0f : 0.0f};
-    return ft_onednn_gemm_team(&gemm, call->team, err);
+    (void)err;
+    const ft_large_product product = {.m = call->out[0].shape.dims[0],
+                                      .n = call->out[0].shape.dims[1],
+                                      .k = ft_rows_of(&call->in[0].shape, 1),
+                                      .a = ft_in(call, 0),
+                                      .a_transposed = true,
+                                      .b = ft_in(call, 1),
+                                      .c = ft_out(call, 0),
+                                      .add = ft_adds(call, 0),
+                                      .far = true,
+                                      .work = call->work};
+    ft_panels_multiply(&product, ft_panels_kernels(call->attrs[BF16] != 0.0), call->team);
+    return FT_OK;
 }
 
 static int64_t weight_work(const ft_spec *in, const double *attrs, int team_size)
 {
-    int64_t M = ft_rows_of(&in[0].shape, 1);
-    int64_t N = ft_dim_back(&in[0].shape, -1), K = ft_dim_back(&in[1].shape, -1);
-    const ft_simd_panels *own = ft_panels_kernels(attrs[GRAD_BF16] != 0.0);
-    if (own) return ft_panels_work_bytes(N, K, M, own, team_size);
-    return attrs[GRAD_BF16] != 0.0 ? ft_bf16_outer_work_bytes(M, N, K, team_size) : 0;
+    return ft_panels_work_bytes(ft_dim_back(&in[0].shape, -1), ft_dim_back(&in[1].shape, -1),
+                                ft_rows_of(&in[0].shape, 1), ft_panels_kernels(attrs[BF16] != 0.0),
+                                team_size);
 }
 
 static ft_status weight_reference(const ft_call *call, ft_error *err)
@@ -131,7 +100,7 @@ const ft_op ft_op_linear_grad_weight = {
     .n_out = 1,
     .half_in = 1u | 1u << 1,
     .apart_in = 1u,
-    .attrs = ft_bf16_attrs,
+    .attrs = ft_rounding_attrs,
     .shape = weight_shape,
     .cost = weight_cost,
     .kernel = weight_kernel,

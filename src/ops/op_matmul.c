@@ -1,9 +1,8 @@
 /* ops/op_matmul.c - c (...,M,N) = op(a) (...,M,K) op(b) (...,K,N), for each of the leading indices.
  * op transposes the last two axes where its attribute says so: a is then (...,K,M), b (...,N,K). */
 #include "ops/internal.h"
-#include "ops/onednn.h"
+#include "ops/panels.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 
 enum { TRANSPOSE_A, TRANSPOSE_B };
@@ -61,54 +60,33 @@ static ft_cost matmul_cost(const ft_spec *in, const ft_spec *out, const double *
     return ft_cost_per_element(in, 2, out, 1, 2.0 * (double)s.K);
 }
 
-static ft_gemm product_at(const ft_call *call, const sizes *s, int64_t index)
-{
-    bool ta = call->attrs[TRANSPOSE_A] != 0.0, tb = call->attrs[TRANSPOSE_B] != 0.0;
-    return (ft_gemm){.m = s->M,
-                     .n = s->N,
-                     .k = s->K,
-                     .a = ft_in(call, 0) + index * s->M * s->K,
-                     .b = ft_in(call, 1) + index * s->K * s->N,
-                     .c = ft_out(call, 0) + index * s->M * s->N,
-                     .lda = ta ? s->M : s->K,
-                     .ldb = tb ? s->K : s->N,
-                     .ldc = s->N,
-                     .transpose_a = ta,
-                     .transpose_b = tb,
-                     .alpha = 1.0f,
-                     .beta = 0.0f};
-}
-
-typedef struct batch_job {
-    const ft_call *call;
-    sizes sizes;
-    _Atomic int failed; /* an ft_status */
-} batch_job;
-
-static void one_product(void *arg, int i)
-{
-    batch_job *job = arg;
-    ft_gemm gemm = product_at(job->call, &job->sizes, i);
-    ft_status status = ft_onednn_gemm(&gemm, NULL);
-    if (status != FT_OK) atomic_store(&job->failed, (int)status);
-}
-
-/* A batch is split by product, a single product by its rows. */
+/* One product after the other, each cut over the team. */
 static ft_status matmul_kernel(const ft_call *call, ft_error *err)
 {
-    batch_job job = {.call = call,
-                     .sizes = sizes_of(&call->in[0].shape, &call->in[1].shape, call->attrs)};
-    const sizes *s = &job.sizes;
-    if (s->batch == 1) {
-        ft_gemm gemm = product_at(call, s, 0);
-        return ft_onednn_gemm_team(&gemm, call->team, err);
+    (void)err;
+    const sizes s = sizes_of(&call->in[0].shape, &call->in[1].shape, call->attrs);
+    ft_large_product product = {.m = s.M,
+                                .n = s.N,
+                                .k = s.K,
+                                .a = ft_in(call, 0),
+                                .b = ft_in(call, 1),
+                                .a_transposed = call->attrs[TRANSPOSE_A] != 0.0,
+                                .b_transposed = call->attrs[TRANSPOSE_B] != 0.0,
+                                .c = ft_out(call, 0),
+                                .work = call->work};
+    for (int64_t i = 0; i < s.batch; i++) {
+        ft_panels_multiply(&product, ft_panels_kernels(false), call->team);
+        product.a += s.M * s.K;
+        product.b += s.K * s.N;
+        product.c += s.M * s.N;
     }
-    ft_team_run(call->team, (int)s->batch, one_product, &job);
-    int failed = atomic_load(&job.failed);
-    return failed
-               ? ft_fail(err, (ft_status)failed, "matmul: a product of %lld x %lld x %lld failed",
-                         (long long)s->M, (long long)s->N, (long long)s->K)
-               : FT_OK;
+    return FT_OK;
+}
+
+static int64_t matmul_work(const ft_spec *in, const double *attrs, int team_size)
+{
+    const sizes s = sizes_of(&in[0].shape, &in[1].shape, attrs);
+    return ft_panels_work_bytes(s.M, s.N, s.K, ft_panels_kernels(false), team_size);
 }
 
 static ft_status matmul_reference(const ft_call *call, ft_error *err)
@@ -168,6 +146,7 @@ const ft_op ft_op_matmul = {
     .grad = matmul_grad,
     .kernel = matmul_kernel,
     .reference = matmul_reference,
+    .workspace = matmul_work,
     .samples = matmul_samples,
     .n_samples = sizeof matmul_samples / sizeof *matmul_samples,
 };

@@ -34,10 +34,9 @@ enum { FT_NO_VALUE = -1 };
 typedef struct ft_call {
     const ft_view *in;
     const ft_view *out;
-    const double *attrs;  /* in the order of the row's attribute rules */
-    const void *packed;   /* packed copy of the row's packed input, NULL: use the plain one */
-    const void *prepared; /* of op->prepare for calls of this kind, NULL: nothing */
-    void *work;           /* op->workspace bytes, 64-byte aligned */
+    const double *attrs; /* in the order of the row's attribute rules */
+    const void *packed;  /* packed copy of the row's packed input, NULL: use the plain one */
+    void *work;          /* op->workspace bytes, 64-byte aligned */
     ft_rng_key key;
     uint32_t accumulate; /* bit i: add to out[i] instead of overwriting; only for outputs that the
                             row lists in `accumulates` */
@@ -47,13 +46,6 @@ typedef struct ft_call {
     ft_team *team;
     ft_device_stream *stream; /* that the kernel works on; NULL: its caller, on the CPU */
 } ft_call;
-
-/* Calls that differ in the data alone. */
-typedef struct ft_call_kind {
-    ft_spec in[FT_MAX_IN];
-    bool packed; /* with a packed copy */
-    int team_size;
-} ft_call_kind;
 
 typedef struct ft_op ft_op; /* one row, below */
 
@@ -139,10 +131,6 @@ struct ft_op {
                       ft_team *team, ft_error *err);
     /* Nodes whose rows give one name share a packed copy when pack_bytes agree. */
     const char *(*pack_kind)(const double *attrs);
-    /* What calls of one kind can share and is dear to make, into *out, which may become NULL. Calls
-     * of any threads may use it at once. `prepare` NULL: nothing. */
-    ft_status (*prepare)(void **out, const ft_call_kind *kind, const double *attrs, ft_error *err);
-    void (*forget)(void *prepared);
     const ft_sample *samples;
     int n_samples;
 };
@@ -215,14 +203,5 @@ bool ft_dropout_keeps(const ft_rng_key *key, uint32_t sample, uint64_t index, ui
 
 /* Whether no number is infinite or NaN. */
 bool ft_all_finite(const float *x, int64_t n, ft_team *team);
-
-/* Whether products of bf16 operands are worth it here: the CPU multiplies bf16 (avx512_bf16;
- * who has amx_bf16 has that too), and oneDNN is not kept from it by DNNL_MAX_CPU_ISA. */
-bool ft_ops_have_bf16(void);
-/* The library of products, in words: "oneDNN 2.6.3". */
-void ft_ops_library(char *out, int size);
-
-/* Called once on each thread that will run kernels: libraries below use one thread a call. */
-void ft_ops_thread_init(void);
 
 #endif

@@ -27,13 +27,10 @@ static int64_t smaller(int64_t a, int64_t b)
 
 const ft_simd_panels *ft_panels_kernels(bool bf16)
 {
-    ft_isa isa = ft_cpu_isa();
-    if (bf16) return ft_cpu_tiles() ? ft_simd_get()->tiles_bf16 : ft_simd_get()->pairs;
-#if defined(__x86_64__)
-    if (isa != FT_ISA_BASE && __builtin_cpu_is("intel"))
-        return ft_cpu_tiles() ? ft_simd_get()->tiles : ft_simd_get()->panels;
-#endif
-    return isa == FT_ISA_AVX2 ? ft_simd_get()->panels : NULL;
+    const ft_simd *simd = ft_simd_get();
+    if (bf16 && ft_cpu_tiles()) return simd->tiles_bf16;
+    if (bf16 && simd->pairs) return simd->pairs;
+    return ft_cpu_tiles() ? simd->tiles : simd->panels;
 }
 
 /* Those that the right side is packed for. */
@@ -230,9 +227,24 @@ static void piece(void *arg, int i)
     }
 }
 
+/* Nothing is summed. */
+static void without_k(const ft_large_product *o)
+{
+    for (int64_t i = 0; i < o->m; i++)
+        for (int64_t j = 0; j < o->n; j++) {
+            float *c = o->c + i * o->n + j, sum = o->add ? *c : 0.0f;
+            if (o->bias) sum += o->bias[j];
+            *c = o->relu && sum < 0.0f ? 0.0f : sum;
+        }
+}
+
 void ft_panels_multiply(const ft_large_product *o, const ft_simd_panels *kernels, ft_team *team)
 {
     if (!o->m || !o->n) return;
+    if (!o->k) {
+        without_k(o);
+        return;
+    }
     job j = {.product = o, .kernels = used(kernels, o->m, o->k)};
     j.cut = cut_of(o->m, o->n, o->k, j.kernels, ft_team_size(team));
     ft_team_run(team, ft_pieces(j.cut.columns ? o->n : o->m, j.cut.size), piece, &j);

@@ -1,13 +1,4 @@
-/* ops/panels.h - large products by kernels of our own.
- *
- * In bf16 they are used where the CPU has a matrix unit
- * (bench/results/2026-11-29-products-bf16.txt); in f32 where they were measured to be faster than
- * oneDNN's: on Intel's CPUs, whose gradients of weights oneDNN is slow at
- * (bench/results/2026-11-23-products.txt), and products with packed weights on Emerald Rapids
- * (2026-11-29-products-intel.txt there), more so by the matrix unit of those that have one
- * (2026-11-29-products-unit.txt); and on every CPU with AVX2 but without AVX-512, where oneDNN 2.6
- * has no kernels that read packed weights (2026-11-27-products-avx2.txt). On Zen 4 oneDNN reaches
- * 0.96 of what the core can do. */
+/* ops/panels.h - matrix products, of f32 or of what is rounded to bf16. */
 #ifndef FT_OPS_PANELS_H
 #define FT_OPS_PANELS_H
 
@@ -36,11 +27,11 @@ typedef struct ft_large_product {
     void *work; /* ft_panels_work_bytes, 64-byte aligned */
 } ft_large_product;
 
-/* The kernels for products with weights and for their gradients on this CPU, in f32, or of operands
- * that are rounded to bf16; NULL: oneDNN's are used. */
+/* The kernels of this CPU, in f32, or of operands that are rounded to bf16. Of a CPU without bf16
+ * the latter may not be run (ft_cpu_bf16): plans for other machines ask for their sizes. */
 const ft_simd_panels *ft_panels_kernels(bool bf16);
 
-/* Cut over the team. k may not be 0. */
+/* Cut over the team. */
 void ft_panels_multiply(const ft_large_product *product, const ft_simd_panels *kernels,
                         ft_team *team);
 /* Enough for b packed or not. */

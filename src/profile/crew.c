@@ -72,12 +72,8 @@ static int64_t run_phase(member *m, crew_phase phase, int n_parts, double second
     int64_t noted[CREW_PARTS] = {0};
     int going_on = phase;
     for (w->rounds = 0; atomic_load(&m->crew->phase) == (int)phase; w->rounds++) {
-        ft_signals signals;
         take_turn(w, n_parts);
-        ft_signals_hold(&signals); /* once, not for each product: that would be measured */
-        ft_status status = round(w, &error);
-        ft_signals_release(&signals);
-        if (status != FT_OK) {
+        if (round(w, &error) != FT_OK) {
             fail(m->crew, &error);
             return 0;
         }
@@ -108,7 +104,6 @@ static void *work(void *arg)
     member *m = arg;
     crew *c = m->crew;
     ft_error error = {FT_OK, ""};
-    ft_ops_thread_init();
     if (worker_make(&m->worker, &error) != FT_OK) fail(c, &error);
     meet(m, 1);
     int64_t noted = run_phase(m, PHASE_PASSES, c->n_parts, c->seconds * (1 - UPDATE_SHARE),

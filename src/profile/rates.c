@@ -136,7 +136,6 @@ static void *run(void *arg)
     ft_team *team = NULL;
     int64_t bytes = 3 * (int64_t)LENGTH * (int64_t)sizeof(float);
     float *memory = ft_pages_alloc(bytes);
-    ft_ops_thread_init();
     if (!memory)
         ft_fail(&r->error, FT_NOMEM, "profile: no memory for %.1f MB", (double)bytes / 1e6);
     else if (ft_team_new(&team, r->device->n_threads, &r->error) == FT_OK)

@@ -17,12 +17,10 @@ typedef struct step {
     ft_view out[FT_MAX_OUT];
     ft_place in_place[FT_MAX_IN];
     ft_place out_place[FT_MAX_OUT];
-    int64_t work_at;                /* the row's own workspace */
-    int64_t work_bytes;             /* 0: none */
-    int pack;                       /* number in the request's packs, or -1 */
-    void *prepared;                 /* of the row for this node; or NULL */
-    void (*forget)(void *prepared); /* the row's; the node may be gone by then */
-    uint32_t grads;                 /* outputs that are gradient terms, written in place */
+    int64_t work_at;    /* the row's own workspace */
+    int64_t work_bytes; /* 0: none */
+    int pack;           /* number in the request's packs, or -1 */
+    uint32_t grads;     /* outputs that are gradient terms, written in place */
 } step;
 
 /* A gradient term that its row cannot add to by itself: copied or added after the step. */
@@ -234,13 +232,7 @@ static ft_status compile_step(ft_program *p, const ft_program_request *q, int s,
         if (p->places[v].home == FT_HOME_GRAD) st->grads |= 1u << k;
     }
     if (q->kind == FT_DEVICE_SIM) return FT_OK;
-    FT_TRY(find_kernel(&st->kernel, q, st->node, err));
-    bool own = st->kernel == st->node->op->kernel; /* what the row prepares is for that one */
-    if (!own || !st->node->op->prepare) return FT_OK;
-    st->forget = st->node->op->forget;
-    ft_call_kind kind = {.packed = st->pack >= 0, .team_size = q->team_size};
-    node_specs(q->graph, st->node, kind.in);
-    return st->node->op->prepare(&st->prepared, &kind, st->node->attrs, err);
+    return find_kernel(&st->kernel, q, st->node, err);
 }
 
 /* All but its steps: where everything is; without `places`, how large the work area is. */
@@ -292,12 +284,7 @@ ft_status ft_program_new(ft_program **out, const ft_program_request *q, ft_error
 
 void ft_program_free(ft_program *program)
 {
-    if (!program) return;
-    for (int s = 0; s < program->n_steps; s++) {
-        const step *st = &program->steps[s];
-        if (st->prepared) st->forget(st->prepared);
-    }
-    ft_arena_free(program->arena);
+    if (program) ft_arena_free(program->arena);
 }
 
 int64_t ft_program_work_bytes(const ft_program *program)
@@ -409,7 +396,6 @@ static ft_status run_step(const step *st, const ft_bases *bases, ft_error *err)
                     .out = out,
                     .attrs = st->node->attrs,
                     .packed = packed,
-                    .prepared = (st->pack >= 0) == (packed != NULL) ? st->prepared : NULL,
                     .work = st->work_bytes ? bases->work + st->work_at : NULL,
                     .key = bases->key,
                     .accumulate = bases->accumulate ? st->grads & st->node->op->accumulates : 0,

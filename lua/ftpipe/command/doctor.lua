@@ -69,13 +69,12 @@ local function cards()
    return table.concat(names, "; ")
 end
 
---- What the program works with: Lua, products, the index of sweeps, several processes.
+--- What the program works with: Lua, the index of sweeps, several processes.
 local function libraries()
    local database = core.database.open(":memory:")
    local sqlite = database:run("SELECT sqlite_version() AS version")[1].version
    database:close()
-   return { type(jit) == "table" and jit.version or _VERSION, core.ops.library(),
-      "SQLite " .. sqlite,
+   return { type(jit) == "table" and jit.version or _VERSION, "SQLite " .. sqlite,
       core.ranks.module() and "module for MPI" or "no module for MPI: one process" }
 end
 

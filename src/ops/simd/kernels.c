@@ -14,5 +14,4 @@ const ft_simd FT_ISA_NAME(ft_simd) = {
     .tiles = &FT_ISA_NAME(ft_simd_tiles),
     .tiles_bf16 = &FT_ISA_NAME(ft_simd_tiles_bf16),
 #endif
-    .blocks = &FT_ISA_NAME(ft_simd_blocks),
 };

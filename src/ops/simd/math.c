@@ -295,23 +295,6 @@ static bool all_finite(const float *x, int64_t n)
     return vf_sum((total[0] + total[1]) + (total[2] + total[3])) == 0.0f;
 }
 
-typedef uint16_t vh __attribute__((vector_size(FT_LANES * 2)));
-typedef uint16_t vh_memory __attribute__((vector_size(FT_LANES * 2), aligned(2), may_alias));
-
-static inline vh bf16_of(vf x)
-{
-    return __builtin_convertvector(vf_bf16(x), vh);
-}
-
-static void to_bf16(uint16_t *y, const float *x, int64_t n)
-{
-    int64_t i = 0;
-    for (; i + FT_LANES <= n; i += FT_LANES) *(vh_memory *)(y + i) = bf16_of(vf_load(x + i));
-    if (i == n) return;
-    vh last = bf16_of(vf_load_part(x + i, (int)(n - i)));
-    for (int j = 0; i < n; i++, j++) y[i] = last[j];
-}
-
 const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
 #define AT(row, number, ...) [FT_MAP_##number] = row##_map,
     .map1 = {FT_MAP1_LIST(AT)},
@@ -328,5 +311,4 @@ const ft_simd_math FT_ISA_NAME(ft_simd_math) = {
     .add_to = add_to,
     .largest = largest,
     .finite = all_finite,
-    .to_bf16 = to_bf16,
 };

@@ -6,15 +6,8 @@
 
 #if defined(__AVX512F__)
 
-#define OF_CPU PAIRS
-enum { NUMBERS = 2 };
-
+#define SUMS_OF_PAIRS
 #include "ops/simd/sums.h"
-
-OF_CPU INLINE vf add_step(vf sum, vf left, vf right)
-{
-    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
-}
 
 enum {
     MOST_K = 512,

@@ -2,17 +2,7 @@
  *
  * Each element is one chain of multiplications and additions in the order of k, whatever tile it
  * falls into. */
-#include "ops/simd/ends.h"
-
-#define OF_CPU
-enum { NUMBERS = 1 };
-
 #include "ops/simd/sums.h"
-
-INLINE vf add_step(vf sum, vf left, vf right)
-{
-    return vf_fma(left, right, sum);
-}
 
 enum {
     MOST_K = 256,

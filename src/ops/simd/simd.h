@@ -46,8 +46,6 @@ typedef struct ft_simd_math {
     float (*largest)(const float *x, int64_t n);
     /* Whether no number is infinite or NaN. */
     bool (*finite)(const float *x, int64_t n);
-    /* y = x rounded to bf16, ties to even; NaN stays NaN. */
-    void (*to_bf16)(uint16_t *y, const float *x, int64_t n);
 } ft_simd_math;
 
 /* One row of D numbers each. dw, db are added to. */
@@ -194,16 +192,6 @@ struct ft_simd_panels {
     int least_rows, least_k;
 };
 
-enum { FT_BLOCK_COLUMNS = 64 };
-
-/* One block of a weight in oneDNN's layout (ops/blocks.h): at most FT_BLOCK_COLUMNS columns of the
- * source, each for its k, then zeros up to `padded`, a multiple of FT_SIMD_ROUND; columns that are
- * not there are zeros too. It is 64-byte aligned, and goes past the caches. */
-typedef struct ft_simd_blocks {
-    void (*f32)(void *block, const ft_panel_source *source, int64_t padded);
-    void (*bf16)(void *block, const ft_panel_source *source, int64_t padded);
-} ft_simd_blocks;
-
 typedef struct ft_simd {
     const ft_simd_math *math;
     const ft_simd_norm *norm;
@@ -215,7 +203,6 @@ typedef struct ft_simd {
     const ft_simd_panels *pairs; /* of bf16, for CPUs of this set with ft_cpu_bf16; NULL: none */
     /* For CPUs of this set with ft_cpu_tiles; NULL: it has none. */
     const ft_simd_panels *tiles, *tiles_bf16;
-    const ft_simd_blocks *blocks;
 } ft_simd;
 
 /* The tables for the best instruction set of this CPU. */
@@ -239,7 +226,6 @@ extern const ft_simd_panels FT_ISA_NAME(ft_simd_panels);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_pairs);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles_bf16);
-extern const ft_simd_blocks FT_ISA_NAME(ft_simd_blocks);
 extern const ft_simd FT_ISA_NAME(ft_simd);
 #endif
 

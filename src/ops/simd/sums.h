@@ -8,13 +8,11 @@
  * a cycle that a CPU can; where a vector of AVX-512 takes two cycles there is twice the time.
  *
  * Each element is one chain of steps in the order of k, whatever tile it falls into. A step is of
- * one number of k, or of NUMBERS that lie side by side: a file that includes this says that, its
- * add_step, and in OF_CPU what its functions may use of the CPU. */
+ * one number of k, or where SUMS_OF_PAIRS is defined of two that are bf16 (pairs.h). */
 #ifndef FT_OPS_SIMD_SUMS_H
 #define FT_OPS_SIMD_SUMS_H
 
-#include "ops/simd/ends.h"
-#include "ops/simd/simd.h"
+#include "ops/simd/pairs.h"
 
 #include <string.h>
 
@@ -31,8 +29,28 @@ enum {
     STAYS = 1 << 14 /* bytes of the right side that stay in the first cache */
 };
 
-/* sum + what the steps `left` and `right` add to it. */
-OF_CPU INLINE vf add_step(vf sum, vf left, vf right);
+/* sum + what a step of the left and the right side adds to it. */
+#ifdef SUMS_OF_PAIRS
+
+#define OF_CPU PAIRS
+enum { NUMBERS = 2 };
+
+OF_CPU INLINE vf add_step(vf sum, vf left, vf right)
+{
+    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
+}
+
+#else
+
+#define OF_CPU
+enum { NUMBERS = 1 };
+
+INLINE vf add_step(vf sum, vf left, vf right)
+{
+    return vf_fma(left, right, sum);
+}
+
+#endif
 
 INLINE int64_t steps_of(int64_t k)
 {
@@ -121,7 +139,7 @@ OF_CPU INLINE void tile_of(const ft_panel_product *p, const tile *t, ahead *soon
 typedef void (*tile_function)(const ft_panel_product *p, const tile *t, ahead *soon);
 
 #define TILE(rows)                                                                                 \
-    OF_CPU static void tile_##rows(const ft_panel_product *p, const tile *t, ahead *soon)                 \
+    OF_CPU static void tile_##rows(const ft_panel_product *p, const tile *t, ahead *soon)          \
     {                                                                                              \
         tile_of(p, t, soon, rows);                                                                 \
     }

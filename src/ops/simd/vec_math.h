@@ -1,4 +1,4 @@
-/* ops/simd/vec_math.h - exp, log, tanh, the normal distribution and bf16 on vectors.
+/* ops/simd/vec_math.h - exp, log, tanh and the normal distribution on vectors.
  *
  * Polynomials are Chebyshev fits made for these intervals; the errors named are relative, against
  * exact values, over all of f32. NaN gives NaN. */
@@ -17,15 +17,6 @@ static inline vf vf_scale2(vf x, vf n)
     vf low = (vf)((half + 127) << 23), high = (vf)((whole - half + 127) << 23);
     return x * low * high;
 #endif
-}
-
-/* The bf16 nearest to each lane, in its lower half: adds half of the last kept bit, one less when
- * that bit is even. A NaN is made quiet instead: its payload may be in the bits that go. */
-static inline vu vf_bf16(vf x)
-{
-    vu bits = (vu)x, quiet = bits | 0x400000u;
-    vu rounded = bits + 0x7fffu + (bits >> 16 & 1u);
-    return (vu)vf_select(x != x, (vf)quiet, (vf)rounded) >> 16;
 }
 
 /* The whole number nearest to x, |x| < 2^22. */
