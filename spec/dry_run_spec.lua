@@ -106,6 +106,17 @@ describe("--dry-run", function()
       assert.equal(0, code, err)
    end)
 
+   it("lets flags of a sweep pass that would do nothing in this trial", function()
+      local words = { "recipes/t5_rte.lua", "--decay-exempt", "vectors", "--cache", directory,
+         "--profile", "modelled", "--dry-run" }
+      local _, err, code = process.trial(words)
+      assert.equal(0, code, err)
+      words[#words + 1] = "--print-config"
+      local out = process.trial(words)
+      assert.matches("%-%-decay%-exempt vectors +sweep\n", out)
+      assert.matches("%-%-steps %d+ +recipe\n", out)
+   end)
+
    it("misses weights before anything is measured or planned", function()
       local model = directory .. "/model"
       files.tiny_model(model)

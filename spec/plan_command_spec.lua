@@ -1,4 +1,3 @@
-local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local ft = require("ftpipe")
 local files = require("spec.support.files")
@@ -285,8 +284,7 @@ describe("ftpipe plan", function()
             local _, err, exit = process.ftpipe(with(unpack(more)))
             assert.equal(0, exit, err)
          end
-         local line = argvs.line { core.sys.executable(), unpack(with("--partition", "seq")) }
-         local _, err, exit = process.shell("FTPIPE_TRIAL=1:/none " .. line)
+         local _, err, exit = process.trial(with("--partition", "seq"))
          assert.equal(0, exit, err)
       end)
 

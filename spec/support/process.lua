@@ -27,6 +27,12 @@ function M.ftpipe(arguments, stdin, seconds)
       seconds or SECONDS, argvs.line { core.sys.executable(), unpack(arguments) }))
 end
 
+--- Runs this program with arguments that a sweep gives a trial.
+function M.trial(arguments)
+   return M.shell("FTPIPE_TRIAL=1:/none "
+      .. argvs.line { core.sys.executable(), unpack(arguments) })
+end
+
 --- Runs this program, which must refuse: with this exit code, and one line that matches.
 -- @treturn string what it printed before
 function M.refused(code, pattern, arguments, stdin)

@@ -3,7 +3,8 @@
 
 local M = {}
 
-M.FOLLOWS = "follows from other flags" -- an origin
+-- Origins of flags: on the command line that somebody wrote, on that of a sweep's trial, by others.
+M.COMMAND_LINE, M.SWEEP, M.FOLLOWS = "command line", "sweep", "follows from other flags"
 
 local FLAGS = { __index = { flagged = true } }
 
@@ -23,8 +24,8 @@ local function is_flags(meta)
    return type(index) == "table" and index.flagged == true
 end
 
---- By name where each value of flags is from: "command line", "recipe", "default"; what is another
--- value since the flags were read is from the recipe. Empty where nothing is known.
+--- By name where each value of flags is from: one of the above, "recipe" or "default"; what is
+-- another value since the flags were read is from the recipe. Empty where nothing is known.
 function M.origins(values)
    local meta, now = getmetatable(values) or {}, {}
    for name, origin in pairs(meta.origins or {}) do
@@ -33,8 +34,9 @@ function M.origins(values)
    return now
 end
 
---- Whether a flag was given on the command line, and what it says is no default.
-function M.is_given(values, name) return M.origins(values)[name] == "command line" end
+--- Whether somebody asked for what a flag says, so that it is refused where it does nothing. Flags
+-- of a sweep are given to all of its trials, and some may say nothing in some of them.
+function M.is_given(values, name) return M.origins(values)[name] == M.COMMAND_LINE end
 
 --- Marks values as those of flags when the given ones are.
 function M.like(given, values)

@@ -11,7 +11,6 @@ local packs = require("ftpipe.schedule.packs")
 local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
 local ties = require("ftpipe.placement.ties")
-local trial = require("ftpipe.base.trial")
 local turns = require("ftpipe.placement.turns")
 local usage = require("ftpipe.base.usage")
 
@@ -58,11 +57,10 @@ local function searches(how)
    return row ~= nil and row.asks.effort ~= nil
 end
 
---- Refuses an effort that was given where nothing is searched for; not in a trial of a sweep, which
--- may try several partitions with one effort.
+--- Refuses an effort that was given where nothing is searched for.
 -- @tparam table o of ft.args: effort, partition
 function M.check_effort(o)
-   if not named.is_given(o, "effort") or searches(o.partition) or trial.own() then return end
+   if not named.is_given(o, "effort") or searches(o.partition) then return end
    local names = {}
    for _, name in ipairs(M.names()) do names[#names + 1] = searches(name) and name or nil end
    usage("%s is for partitioners that search (%s), and %s does not: leave it out",

@@ -12,7 +12,6 @@ local options = require("ftpipe.plan.options")
 local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
 local transport = require("ftpipe.placement.transport")
-local trial = require("ftpipe.base.trial")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -99,12 +98,10 @@ local function count_eval_batches(data, batch)
    return data.eval and evaluate.count_batches(data.eval.dataset, batch)
 end
 
---- Refuses vectors that are exempt from a decay which there is not; not in a trial of a sweep, that
--- may try several decays, 0 among them.
+--- Refuses vectors that are exempt from a decay which there is not.
 local function check_decay(args)
-   if named.is_given(args, "decay_exempt") and args.decay_exempt ~= "none"
-      and args.weight_decay == 0 and not trial.own()
-   then
+   local exempt = named.is_given(args, "decay_exempt") and args.decay_exempt ~= "none"
+   if exempt and args.weight_decay == 0 then
       usage.of(args, "{decay_exempt=%s} is for weight decay, and there is none: give "
          .. "{weight_decay} too", args.decay_exempt)
    end

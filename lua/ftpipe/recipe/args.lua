@@ -26,6 +26,7 @@ local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
 local run_name = require("ftpipe.store.name")
 local suggest = require("ftpipe.base.suggest")
+local trial = require("ftpipe.base.trial")
 
 local M = {}
 
@@ -344,7 +345,7 @@ local function origins_of(declared, flags, result, given)
             origins[name] = "recipe, with --" .. other:gsub("_", "-")
          end
       end
-      if given[name] then origins[name] = "command line" end
+      if given[name] then origins[name] = trial.own() and named.SWEEP or named.COMMAND_LINE end
    end
    return origins
 end

@@ -13,7 +13,7 @@
 --             problem, what was said of it
 --    flags    the flags of the recipe with their values; of --warmup, --lr-schedule, --schedule,
 --             --groups and a partition of the recipe's own, what was used
---    origins  where each of them is from: the command line, the recipe, a default
+--    origins  where each of them is from: the command line, a sweep, the recipe, a default
 --    partition  its name, the same when the run goes on with the plan that it has
 --    stages   where each stage begins and ends, for people
 --    task     its name and what it was made with; of a task of one's own, what predictions need of
