@@ -178,6 +178,33 @@ describe("ft.planner", function()
          "unknown option 'batches' %(did you mean 'batch'%?%)")
    end)
 
+   it("takes an effort where something is searched for, as ft.explore and ft.plan do", function()
+      local only = { counts = { 2 }, schedules = { "1f1b" }, effort = 0.1 }
+      local tried = ft.planner("t5-small", options(only))
+      assert.is_not_nil(tried.best)
+      for _, row in ipairs(tried.rows) do
+         assert.equal(row.options.partition == "mixed" and 0.1 or nil, row.options.effort)
+      end
+      local refusal = 'effort is for partitioners that search %(best, mixed%), and partition = '
+         .. '"seq" does not: leave it out$'
+      only.partitions = { "seq", "pipedream" }
+      local one = { devices = "sim:2x11GB", partition = "seq", effort = 0.1 }
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/g", "ftpipe weighted graph 1\nnode a forward_ns=9\n")
+         for _, refused in ipairs {
+            function() ft.planner("t5-small", options(only)) end,
+            function() ft.explore("t5-small", one) end,
+            function() ft.explore(dir .. "/g", one) end,
+            function()
+               ft.plan { model = ft.model "t5-small", devices = "sim:2x11GB", buckets = { 64 },
+                  lengths = { target = 8 }, batches = 1, partition = "seq", effort = 0.1 }
+            end,
+         } do
+            assert.fails_with(refused, refusal)
+         end
+      end)
+   end)
+
    it("tries schedules that others do not stand beside when they are asked for", function()
       local rule = ft.schedule { name = "turns", synchronous = true, next = function(state)
          return state.forwards > state.backwards and "B" or "F"

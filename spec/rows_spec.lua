@@ -35,7 +35,7 @@ describe("a timeline in characters", function()
       function()
          local function explore(partition)
             return ft.explore("t5-small", { devices = "sim:2x11GB", batch = 4, micro_batches = 2,
-               partition = partition, effort = 0.2 })
+               partition = partition })
          end
          local a, b = explore("seq"), explore("mixed")
          local text = a:timeline { columns = 20, ascii = true }

@@ -34,9 +34,13 @@ function M.origins(values)
    return now
 end
 
---- Whether somebody asked for what a flag says, so that it is refused where it does nothing. Flags
--- of a sweep are given to all of its trials, and some may say nothing in some of them.
-function M.is_given(values, name) return M.origins(values)[name] == M.COMMAND_LINE end
+--- Whether somebody asked for what a flag says, or an option in Lua that has no default, so that it
+-- is refused where it does nothing. Flags of a sweep are given to all of its trials, and some may
+-- say nothing in some of them.
+function M.is_given(values, name)
+   if is_flags(getmetatable(values)) then return M.origins(values)[name] == M.COMMAND_LINE end
+   return values[name] ~= nil
+end
 
 --- Marks values as those of flags when the given ones are.
 function M.like(given, values)

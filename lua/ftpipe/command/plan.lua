@@ -61,17 +61,12 @@ local function check_shown(flags, given, is_graph)
    end
 end
 
---- Refuses an effort where nothing is searched for: --compare has all partitioners, and --search
--- several where none is given.
-local function check_effort(flags, given)
-   local several = flags.compare or flags.search and not given.partition
-   if not several and not flags.plan then placement.check_effort(flags) end
-end
-
---- Options of ft.explore; of a model --compare alone counts --cost.
+--- Options of ft.explore; of a model --compare alone counts --cost, and of a partition that does
+-- not search --effort.
 local function options_of(flags, of_model)
    local o = options.pick("explore", flags)
    if of_model then o.cost = nil end
+   if flags.compare and not placement.searches(flags.partition) then o.effort = nil end
    return o
 end
 
@@ -272,7 +267,6 @@ function M.run(argv)
    if not path then usage("plan needs a model or a graph file") end
    local is_graph = core.sys.exists(path) == "file"
    check_shown(flags, given, is_graph)
-   check_effort(flags, given)
    local tables, subject, model, o = {}
    if is_graph then
       subject, model, o, tables[1] = plan_file(path, flags, given)

@@ -52,20 +52,25 @@ function M.is_in_order(how)
 end
 
 --- Whether it searches, for as long as an effort says.
-local function searches(how)
+function M.searches(how)
    local row = row_of(how)
    return row ~= nil and row.asks.effort ~= nil
 end
 
 --- Refuses an effort that was given where nothing is searched for.
--- @tparam table o of ft.args: effort, partition
-function M.check_effort(o)
-   if not named.is_given(o, "effort") or searches(o.partition) then return end
+-- @tparam table o effort, partition
+-- @tparam[opt] table hows partitions that are tried, where these are several
+function M.check_effort(o, hows)
+   hows = hows or { o.partition }
+   if not named.is_given(o, "effort") then return end
+   for _, how in ipairs(hows) do
+      if M.searches(how) then return end
+   end
    local names = {}
-   for _, name in ipairs(M.names()) do names[#names + 1] = searches(name) and name or nil end
+   for _, name in ipairs(M.names()) do names[#names + 1] = M.searches(name) and name or nil end
    usage("%s is for partitioners that search (%s), and %s does not: leave it out",
       named.name(o, "effort"), table.concat(names, ", "),
-      named.value(o, "partition", M.title(o.partition)))
+      named.value(o, "partition", M.title(hows[1])))
 end
 
 --- What else a plan tries: contiguous stages, which may end within a scope, one for each device.

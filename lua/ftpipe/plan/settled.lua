@@ -63,7 +63,13 @@ local function options_of(given)
       local args = copy(o.args, instead)
       return copy(arguments.of(o.model, o.data, args), { instead = instead }), args
    end
-   return opts.check("ft.plan", M.rules, given)
+   local o = opts.check("ft.plan", M.rules, given)
+   if not o.plan then
+      placement.check_effort(o)
+   elseif o.effort then
+      usage.of(o, "{plan} decides what {effort} says, leave one out")
+   end
+   return o
 end
 
 --- Two stages for each of several devices, where a schedule places them and --stages does not say

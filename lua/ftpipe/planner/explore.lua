@@ -39,6 +39,7 @@ local models = require("ftpipe.model")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
+local placement = require("ftpipe.placement")
 local planned_graph = require("ftpipe.planner.planned_graph")
 local planned_model = require("ftpipe.planner.planned_model")
 local subjects = require("ftpipe.planner.subject")
@@ -108,7 +109,9 @@ function M.file(graph, given, known)
             graph.path or "this")
       end
    end
-   return planned_graph.plan(graph, options_of_plan(given), known)
+   local o = options_of_plan(given)
+   placement.check_effort(o)
+   return planned_graph.plan(graph, o, known)
 end
 
 --- Plans a model.

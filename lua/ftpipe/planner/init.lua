@@ -184,11 +184,13 @@ local function choices(o, only, n_devices)
       if o.packs and layout.packs then return end
       if (o.packs or forward) and not schedules.groups(schedule) then return end
       if forward and micro_batches % forward > 0 then return end
-      list[#list + 1] = copy(o, {
+      local choice = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
          stages = o.stages or layout.per_device and layout.per_device * n_devices,
          packs = o.packs or layout.packs,
       })
+      if not placement.searches(choice.partition) then choice.effort = nil end
+      list[#list + 1] = choice
    end
    for _, layout in ipairs(layouts_of(only, o.stages, o.swap)) do
       for _, m in ipairs(only.counts or micro_batch_counts(o.batch, n_devices)) do
@@ -306,6 +308,7 @@ local function split(given)
    rest.micro_batches = 1
    rest = explore.options("ft.planner", named.like(given, rest))
    only = opts.check("ft.planner", ONLY, only)
+   if only.partitions then placement.check_effort(rest, only.partitions) end
    for _, schedule in ipairs(only.schedules or {}) do
       opts.check("ft.planner", { schedule = RULES.schedule }, { schedule = schedule })
    end
