@@ -70,6 +70,19 @@ describe("remedies", function()
       assert.equal("what would help: a smaller batch", remedies.words({}))
    end)
 
+   it("leave out a swap that does not help, for what its plan saves otherwise", function()
+      local lines = remedies.find(function(o)
+         local over = o.stages and 50e6 or o.swap and 60e6 or o.optimizer == "sgd" and 80e6
+            or 100e6
+         return { options = o, over_bytes = over, seconds = 1, unswapped = not o.stages }
+      end, OPTIONS, 100e6)
+      assert.same({
+         "--swap auto --stages 12: saves 50.0 MB, still 50.0 MB too much",
+         "--swap auto --stages 24: saves 50.0 MB, still 50.0 MB too much",
+         "--optimizer sgd: saves 20.0 MB, still 80.0 MB too much",
+      }, lines)
+   end)
+
    it("are told four at a time, of those that are found", function()
       assert.equal("what would help: a; b", remedies.words { "a", "b" })
       assert.equal("what would help: a; b; c; d", remedies.words { "a", "b", "c", "d", "e" })

@@ -173,6 +173,7 @@ local function try(plan, o, quick)
    local batches = fit.compared(other)
    return {
       options = o, over_bytes = fit.worst_over(other), hasty = other.unmoved ~= nil,
+      unswapped = other.unswapped ~= nil,
       seconds = other:simulate(batches).seconds / batches,
    }
 end

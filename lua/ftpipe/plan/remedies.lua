@@ -86,12 +86,12 @@ local function any_of(changed, before)
 end
 
 --- The changes of the options, planned; `before` is what was changed already. A flag is changed
--- once. quick: with fewer cuts.
+-- once. What swapping does not help is a plan without it, and no change. quick: with fewer cuts.
 local function plan_changes(try, o, before, quick)
    local rows = {}
    for _, changed in ipairs(changes_of(o)) do
       local row = not any_of(changed, before) and try(copy(o, changed), quick)
-      if row and not row.problem then
+      if row and not row.problem and not (changed.swap and row.unswapped) then
          row.changed = copy(before, changed)
          row.words, row.number = words_of(o, row.changed), #rows + 1
          rows[#rows + 1] = row
@@ -138,8 +138,9 @@ local MOST_CHANGES = 3
 --- Lines that say what would help a plan which is over its budgets: those changes that suffice
 -- first, the fastest of them first; then the others, by what they save. When none suffices by
 -- itself, what saves most is kept and another change is made to it.
--- @tparam function try from options to a row of ft.planner, with hasty: it may be faster; a second
---   argument, quick, is whether it may compare fewer cuts
+-- @tparam function try from options to a row of ft.planner, with hasty: it may be faster, and
+--   unswapped: nothing moves, though it may; a second argument, quick, is whether it may compare
+--   fewer cuts
 -- @tparam table o options of the plan
 -- @tparam int over_bytes by which it is over its budgets
 -- @treturn {string,...}

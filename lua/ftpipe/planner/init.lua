@@ -53,10 +53,10 @@ end
 -- @tparam table o of explore.model
 -- @tparam[opt] table placements of plans that differ in stages, schedule or partition alone
 -- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
---   fullest device), over_bytes (beyond a budget; 0: it fits), staleness, moved_bytes, stages,
---   recomputed (stages), swapped_bytes (in a batch, to and from host memory), hidden (the share of
---   these copies for which no device waits), runs (false: it can be simulated alone; of graphs
---   that is not known, and true)
+--   fullest device), over_bytes (beyond a budget; 0: it fits), unswapped (nothing moves, though it
+--   may), staleness, moved_bytes, stages, recomputed (stages), swapped_bytes (in a batch, to and
+--   from host memory), hidden (the share of these copies for which no device waits), runs (false:
+--   it can be simulated alone; of graphs that is not known, and true)
 -- @local
 function M.try(model, o, placements)
    local ok, subject = pcall(model.nodes and explore.file or explore.model, model, o, placements)
@@ -67,6 +67,7 @@ function M.try(model, o, placements)
    return {
       options = o, subject = subject, seconds = subject.seconds,
       memory_bytes = largest_memory(subject), over_bytes = (over.worst(subject.memory)),
+      unswapped = subject.unswapped ~= nil,
       staleness = most_late(subject), stages = #subject.stages,
       recomputed = recompute.count(subject.recompute),
       runs = subject.plan == nil or subject.plan.blueprint:is_executable(),
