@@ -292,6 +292,20 @@ describe("--partition", function()
       })
       assert.matches("\n +4 +1f1b +custom +2 ", tostring(found))
       assert.equal("custom", found:data()[1].partition)
+      local function last(problem)
+         local on = halves(problem)
+         for i = 1, #on - 1 do on[i] = 1 end
+         return on
+      end
+      found = ft.planner("t5-small", {
+         devices = devices, partitions = { halves, last }, schedule = "1f1b", micro_batches = 4,
+      })
+      assert.matches("\n +4 +1f1b +custom 1 .*\n +4 +1f1b +custom 2 ", tostring(found))
+      assert.matches('\nchosen: [^\n]*, partition = "custom 1", ', tostring(found))
+      local other = ft.explore("t5-small", { devices = devices, partition = last })
+      local beside = tostring(ft.compare(other, subject, subject:move("head", 1), other))
+      assert.matches("^  plan +schedule [^\n]*\n  custom 1  +1f1b .*\n  custom 2  +1f1b .*\n"
+         .. "  custom 2, edited  +1f1b .*\n  custom 1  +1f1b ", beside)
       for _, answer in ipairs { { 0 }, { 1.5 }, { "1" }, 7, {} } do
          local ok, problem = pcall(ft.plan, options { partition = function() return answer end })
          assert.is_false(ok)

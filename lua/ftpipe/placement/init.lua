@@ -100,6 +100,21 @@ function M.title(how)
    return type(how) == "function" and "custom" or tostring(how)
 end
 
+--- Partitions in a word each, which stand beside each other; several functions have numbers.
+-- @tparam table hows
+-- @treturn table by partition
+function M.titles(hows)
+   local titles, functions = {}, {}
+   for _, how in ipairs(hows) do
+      if type(how) == "function" and not titles[how] then functions[#functions + 1] = how end
+      titles[how] = M.title(how)
+   end
+   for i, how in ipairs(#functions > 1 and functions or {}) do
+      titles[how] = ("%s %d"):format(titles[how], i)
+   end
+   return titles
+end
+
 -- Stages of mixed and best for each device, at most, when nobody says how many.
 local STAGES_PER_DEVICE = 2
 

@@ -13,6 +13,7 @@ local guard = require("ftpipe.base.guard")
 local opts = require("ftpipe.base.opts")
 local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
+local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
 local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
@@ -177,7 +178,10 @@ end
 local Beside = { __name = "plans" }
 
 local PLANS = {
-   { "plan", function(s) return s.method end },
+   { "plan", function(s, title)
+      local edited = type(s.options.partition) == "function" and s.method:match("^custom(.*)")
+      return edited and title .. edited or s.method
+   end },
    { "schedule", function(s) return schedules.name(s.options.schedule) end },
    { "stages", function(s) return tostring(#s.stages) end },
    { "micro-batches", function(s) return tostring(s.options.micro_batches) end },
@@ -244,9 +248,13 @@ end
 
 function Beside.__tostring(list)
    local cells, best, own = { {} }, nil, own_columns(list)
+   local hows = column(column(list, "options"), "partition")
+   local titles = placement.titles(hows)
    for i = 0, #list do
       local row = {}
-      for _, each in ipairs(PLANS) do row[#row + 1] = i == 0 and each[1] or each[2](list[i]) end
+      for _, each in ipairs(PLANS) do
+         row[#row + 1] = i == 0 and each[1] or each[2](list[i], titles[hows[i]])
+      end
       for k, each in ipairs(own) do table.insert(row, 1 + k, i == 0 and each[1] or each[2][i]) end
       cells[i + 1] = row
    end

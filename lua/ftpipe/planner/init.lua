@@ -396,7 +396,11 @@ function M.search(what, given, seen)
    compare_cuts(model, rows)
    first = rows[1]
    local best = fits(first) and first or nil
-   for _, row in ipairs(rows) do row.verdict = verdict(row, best) end
+   local titles = placement.titles(only.partitions or {})
+   for _, row in ipairs(rows) do
+      local how = row.options.partition
+      row.title, row.verdict = titles[how] or placement.title(how), verdict(row, best)
+   end
    judge(rows)
    return setmetatable({ model = model, rows = rows, best = best, front = pareto(rows) }, Found)
 end
@@ -421,7 +425,7 @@ local COLUMNS = {
       local name = schedules.name(o.schedule)
       return o.packs and ("%s, packs %s"):format(name, o.packs) or name
    end },
-   { "partition", function(row) return placement.title(row.options.partition) end },
+   { "partition", function(row) return row.title end },
    { "stages", function(row) return tostring(row.stages) end },
    { "recompute", function(row) return ("%d/%d"):format(row.recomputed, row.stages) end },
    { "batch", function(row) return units.format_seconds(row.seconds) end },
@@ -491,7 +495,7 @@ function Found:data()
       local o = row.options
       list[i] = {
          micro_batches = o.micro_batches, schedule = schedules.name(o.schedule), packs = o.packs,
-         partition = placement.title(o.partition), stages_at_most = o.stages,
+         partition = row.title, stages_at_most = o.stages,
          seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
          chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
       }
@@ -505,7 +509,7 @@ local function options_of(row)
    local o = row.options
    local list = {
       { "micro_batches", o.micro_batches }, { "schedule", schedules.name(o.schedule) },
-      { "partition", placement.title(o.partition) },
+      { "partition", row.title },
    }
    for _, key in ipairs { "stages", "packs" } do
       if o[key] then list[#list + 1] = { key, o[key] } end
