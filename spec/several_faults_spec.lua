@@ -297,5 +297,15 @@ describe("a run that starts again", function()
       process.refused(2, "%-%-hosts is for %-%-restart", { "run", "--hosts", "a",
          "recipes/t5_rte.lua" })
    end)
+
+   it("leaves a recipe its own flags of these names, behind a word", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/r.lua", "print(table.concat(arg, ' '))")
+         process.refused(2, "%-%-hosts is for %-%-restart", { "run", dir .. "/r.lua", "--hosts",
+            "a" })
+         assert.equal("--lr 1 --hosts a --restart=2 --\n", (process.ftpipe { "run", dir .. "/r.lua",
+            "--lr", "1", "--", "--hosts", "a", "--restart=2", "--" }))
+      end)
+   end)
 end)
 

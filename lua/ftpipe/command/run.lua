@@ -13,24 +13,29 @@ local M = { help = "a recipe: the same as ftpipe FILE.lua" }
 M.declared = {
    "Runs a recipe, as ftpipe FILE.lua does; ftpipe FILE.lua --help says what its flags are.\n"
       .. "With --restart it starts the processes of the recipe's devices by mpirun, and when one\n"
-      .. "is lost those that are left, from the last checkpoint.",
+      .. "is lost those that are left, from the last checkpoint. Both flags may be behind the\n"
+      .. "recipe; one that has flags of these names gets its own behind --.",
    "ftpipe run recipes/t5_rte.lua --out out/rte",
    "ftpipe run recipes/t5_rte.lua --out out/rte --resume --devices cpu:1",
    "ftpipe run --restart 2 recipes/t5_rte.lua --devices hosts:3xcpu:1 --out out/three",
+   "ftpipe run my_recipe.lua --lr 1e-3 -- --hosts flag_of_my_recipe",
    restart = { type = "int", min = 0, value = "N", help = "start again N times at most" },
    hosts = { type = "string", value = "LIST",
       help = "machines and their processes, as anna:1,berta:2 (this one)" },
 }
 
 --- Takes the flags of this command out of a command line, wherever they are, and all that is in
--- front of the recipe.
+-- front of the recipe. A word "--" behind it is left out: what follows is the recipe's.
 local function take_flags(argv)
-   local flags, at, ended = {}, 1, false
+   local flags, at = {}, 1
    while argv[at] do
       local word, behind = argv[at], at > 1
+      if behind and word == "--" then
+         table.remove(argv, at)
+         break
+      end
       local name, value = word:match("^%-%-([^=]+)(=?)")
-      local rule = not ended and name and M.declared[name:gsub("%-", "_")]
-      ended = ended or behind and word == "--"
+      local rule = name and M.declared[name:gsub("%-", "_")]
       if rule or not behind and word:find("^%-") then
          flags[#flags + 1] = table.remove(argv, at)
          if rule and value == "" then flags[#flags + 1] = table.remove(argv, at) end
