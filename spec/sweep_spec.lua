@@ -114,6 +114,11 @@ describe("what a sweep tries", function()
          ["run%[2%] is a number, expected a word"] = { run = { "x", 3 }, space = { a = { 1 } } },
          ["out: the sweep gives each trial"] = { run = { "recipes/t5_rte.lua", out = "x" },
             space = { lr = { 1 } } },
+         ["grid_steps is for method grid, and method tpe has no steps: leave it out"] = {
+            run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } }, grid_steps = 3 },
+         ["prune: eta is for kind asha, and kind median has none: leave it out"] = {
+            run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } },
+            prune = { kind = "median", min = 1, eta = 2 } },
          ["prune: 'plan' is no recipe"] = { run = { "plan" }, space = { a = { 1 } }, metric = "m",
             goal = "min", prune = { kind = "median", min = 1 } },
          ["'metod' %(did you mean 'method'"] = { run = { "x" }, space = {}, metod = "grid" },

@@ -63,6 +63,22 @@ local function check_run(o)
    end
 end
 
+--- Refuses what the method, or the rule by which trials are given up, does not go by.
+local function check_idle(o, definition)
+   if definition.grid_steps and o.method ~= "grid" then
+      opts.fail("ft.sweep", "grid_steps is for method grid, and method %s has no steps: leave it "
+         .. "out", o.method)
+   end
+   if o.prune then
+      local eta = o.prune.eta
+      o.prune = opts.check("ft.sweep: prune", PRUNE, o.prune)
+      if eta and o.prune.kind ~= "asha" then
+         opts.fail("ft.sweep: prune", "eta is for kind asha, and kind %s has none: leave it out",
+            o.prune.kind)
+      end
+   end
+end
+
 --- A sweep, checked.
 -- @tparam table definition
 -- @treturn sweep the options with their defaults, and `parameters`, sorted by name
@@ -73,7 +89,7 @@ function M.new(definition)
    end
    o.parameters = spaces.parameters(o.space)
    check_run(o)
-   if o.prune then o.prune = opts.check("ft.sweep: prune", PRUNE, o.prune) end
+   check_idle(o, definition)
    local size = methods.size(o.method, o.parameters, o)
    if size then o.trials = math.min(o.trials or size, size) end
    o.is_recipe = core.sys.exists(o.run[1]) == "file"
