@@ -265,6 +265,18 @@ describe("ftpipe plan", function()
       end
    end)
 
+   it("refuses tokens of answers that a model has none of, and a search for what is decided",
+      function()
+         local refusal = "%-%-max%-target is of answers beside their inputs, and bert%-base reads "
+            .. "inputs alone: leave it out\n"
+         local words = { "plan", "bert-base", "--devices", "sim:2x11GB", "--max-target", "30" }
+         process.refused(2, refusal, words)
+         words[#words + 1] = "--search"
+         process.refused(2, refusal, words)
+         process.refused(2, "%-%-plan decides all that is searched for; leave it out, or do not "
+            .. "search\n", { "plan", "t5-small", "--plan", "plan.txt", "--search" })
+      end)
+
    it("takes an effort where something is searched for, and in trials that try partitions",
       function()
          local words = { "plan", "t5-small", "--devices", "sim:2x11GB", "--batch", "4",

@@ -187,6 +187,10 @@ describe("a calibrated profile", function()
          refusal("t5-small", "--calibrate", "p", "--seconds", "1"))
       assert.matches("^ftpipe: %-%-optimizer is of measuring, and %-%-devices sim:2x11GB is mod",
          refusal("t5-small", "--devices", "sim:2x11GB", "--optimizer", "adafactor"))
+      assert.matches("^ftpipe: %-%-recompute%-too is of measuring, and %-%-devices sim:2x11GB is ",
+         refusal("t5-small", "--devices", "sim:2x11GB", "--recompute-too"))
+      assert.matches("^ftpipe: %-%-max%-target is of answers beside their inputs, and gpt2 reads ",
+         refusal("gpt2", "--devices", "sim:2x11GB", "--max-target", "4"))
       assert.matches("give fewer with %-%-max%-source\n$",
          refusal("gpt2", "--devices", "sim:2x11GB", "--max-source", "2048"))
       assert.matches("^ftpipe: %-%-max%-source is of operators, %-%-links measures ways ",

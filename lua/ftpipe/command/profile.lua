@@ -1,5 +1,6 @@
 --- ftpipe profile MODEL: what every operator of a model costs on a device, measured or modelled.
 
+local checks = require("ftpipe.model.check")
 local core = require("ftpipe.core")
 local keys = require("ftpipe.base.keys")
 local links = require("ftpipe.placement.links")
@@ -78,14 +79,15 @@ function M.run(argv)
       return print_links(o.devices)
    end
    local model = models.open(named.flags { model = o.model, init = "random" })
+   if given.max_target then checks.answers(model, o) end
    local devices = core.engine.devices(o.devices)
    local device = devices[1]
    precision.check_rates(o, devices)
    local measure = device.measures and not o.calibrate
-   for _, name in ipairs { "seconds", "optimizer" } do
+   for _, name in ipairs { "seconds", "optimizer", "recompute_too" } do
       if given[name] and not measure then
-         usage("--%s is of measuring, and %s is modelled; leave one of them out", name,
-            o.calibrate and "--calibrate" or "--devices " .. o.devices)
+         usage("--%s is of measuring, and %s is modelled; leave one of them out",
+            name:gsub("_", "-"), o.calibrate and "--calibrate" or "--devices " .. o.devices)
       end
    end
    local graph = model.family.training(model.config, named.like(o, {

@@ -75,6 +75,17 @@ function M.length_option(size)
    return named.name(size, named.origins(size).block and "block" or "max_source")
 end
 
+--- Refuses tokens of an answer, of a model that reads none when it is trained.
+-- @tparam model model
+-- @tparam table size as of `length_option`
+function M.answers(model, size)
+   for _, each in ipairs(model.family.columns(model.config)) do
+      if each.field == "target" then return end
+   end
+   core.fail("invalid argument", ("%s is of answers beside their inputs, and %s reads inputs "
+      .. "alone: leave it out"):format(size.flagged and "--max-target" or "target", model.name), 2)
+end
+
 --- Each key must be a number above 0.
 -- @tparam table config
 -- @tparam table keys

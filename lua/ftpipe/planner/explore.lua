@@ -31,6 +31,7 @@
 --    cut                 stages and the edges between them
 
 local batch_parts = require("ftpipe.base.batch_parts")
+local checks = require("ftpipe.model.check")
 local core = require("ftpipe.core")
 local graphs = require("ftpipe.graph")
 local guard = require("ftpipe.base.guard")
@@ -68,12 +69,14 @@ function M.no_cost(o)
       o.flagged and compare or "it to " .. compare)
 end
 
---- Refuses it.
+--- Refuses it, and tokens of answers that the model has none of.
 -- @tparam string what the function in messages
+-- @tparam model model
 -- @tparam table o options of a plan, or of a search
 -- @local
-function M.check_cost(what, o)
+function M.check(what, model, o)
    if o.cost ~= OPTIONS.cost.default then opts.fail(what, "%s", M.no_cost(o)) end
+   if o.target ~= OPTIONS.target.default then checks.answers(model, o) end
 end
 
 --- Options of one plan, not of a search that tries several schedules.
@@ -122,9 +125,9 @@ end
 -- @treturn subject .plan; it may be over a budget, see `fits`
 -- @raise invalid argument: also where `cost` is given, which is for graphs
 function M.model(what, given, placements)
-   local o = options_of_plan(given)
-   M.check_cost("ft.explore", o)
-   return planned_model.plan(M.open(what), o, placements)
+   local o, model = options_of_plan(given), M.open(what)
+   M.check("ft.explore", model, o)
+   return planned_model.plan(model, o, placements)
 end
 
 M.takes = { ["ft.explore"] = OPTIONS, ["subject:timeline"] = subjects.takes["subject:timeline"] }

@@ -26,6 +26,7 @@ local remedies = require("ftpipe.plan.remedies")
 local schedules = require("ftpipe.schedule")
 local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 local Found = {}
@@ -310,6 +311,9 @@ local function split(given)
    rest = explore.options("ft.planner", named.like(given, rest))
    only = opts.check("ft.planner", ONLY, only)
    if only.partitions then placement.check_effort(rest, only.partitions) end
+   if rest.plan then
+      usage.of(rest, "{plan} decides all that is searched for; leave it out, or do not search")
+   end
    for _, schedule in ipairs(only.schedules or {}) do
       opts.check("ft.planner", { schedule = RULES.schedule }, { schedule = schedule })
    end
@@ -320,7 +324,7 @@ end
 -- graph's file are those of one micro-batch, of whatever size: how many there are is not tried.
 local function settle(model, o, only)
    if not model.nodes then
-      explore.check_cost("ft.planner", o)
+      explore.check("ft.planner", model, o)
       o.devices = o.devices or "cpu"
       return #core.engine.devices(o.devices)
    end
