@@ -8,7 +8,6 @@ local draw = require("ftpipe.plan.draw")
 local evaluation = require("ftpipe.plan.evaluation")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
-local over = require("ftpipe.plan.over")
 local placement = require("ftpipe.placement")
 local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
@@ -78,23 +77,22 @@ local draw_training -- asks itself, too
 -- neighbours; by the time of forwards, and of backwards; by that of devices which take stages in
 -- turns, unless the cut decides how late weights are: then a budget would change the numbers; with
 -- nodes that read one weight on one device; by another partitioner, where this one names it; in
--- fewer stages, where they may lie anywhere. Where nothing fits none of them is for its time alone.
+-- fewer stages, where they may lie anywhere.
 function draw_training(o, graphs)
    local first, plan = draw_once(o, graphs)
    local plans = { plan }
    if swaps.mode(o).over and plan ~= first then plans = { plan, first, fit.balanced(first) } end
-   local timed = swaps.may(o) or not over.is_hopeless(over.memory(plan), over.least(plan))
-   plans[#plans + 1] = timed and cut_for_neighbours(o, graphs, first) or nil
-   for _, phase in ipairs(timed and has_phases(o) and { "forward", "backward" } or {}) do
+   plans[#plans + 1] = cut_for_neighbours(o, graphs, first)
+   for _, phase in ipairs(has_phases(o) and { "forward", "backward" } or {}) do
       plans[#plans + 1] = select(2, draw_once(copy(o, { phase = phase }), graphs))
    end
-   if timed and o.synchronous and placement.takes_turns(o) and not o.searched then
+   if o.synchronous and placement.takes_turns(o) and not o.searched then
       offer(plans, o, graphs, { by_device = true })
    end
    if placement.has_ties(graphs[#graphs], o) then
       offer(plans, o, graphs, { tied = true })
    end
-   local free = timed and free_of_places(o)
+   local free = free_of_places(o)
    local also = free and placement.also(graphs[#graphs], o)
    if also then offer(plans, o, graphs, { partition = also }) end
    for _, stages in ipairs(free and placement.fewer_stages(o) or {}) do
