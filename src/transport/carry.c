@@ -157,6 +157,13 @@ static bool begin_receives(ft_world *w)
     return moved;
 }
 
+/* What has come has no place. */
+static void lose_letter(ft_world *w, char *data)
+{
+    ft_free(data);
+    world_fail_memory(w);
+}
+
 static void keep_letter(ft_world *w, const receiving *r)
 {
     if (r->tag == TAG_BEAT || r->tag == TAG_LOST) {
@@ -168,7 +175,7 @@ static void keep_letter(ft_world *w, const receiving *r)
     ft_letter *letter = list_add(&w->letters, sizeof *letter);
     if (letter) *letter = (ft_letter){r->peer, r->tag, r->data, r->bytes};
     pthread_mutex_unlock(&w->lock);
-    if (!letter) world_fail_memory(w);
+    if (!letter) lose_letter(w, r->data);
     ft_gate_open(&w->came);
 }
 
@@ -180,12 +187,12 @@ static void join_letter(ft_world *w, receiving *r)
     partial *p = find_partial(&w->begun_letters, r->peer, r->tag);
     if (p) {
         char *whole = ft_realloc(p->base, p->bytes + bytes);
-        if (whole) memcpy(whole + p->bytes, r->data, (size_t)bytes);
-        ft_free(r->data);
         if (!whole) {
-            world_fail_memory(w);
+            lose_letter(w, r->data);
             return;
         }
+        memcpy(whole + p->bytes, r->data, (size_t)bytes);
+        ft_free(r->data);
         *p = (partial){r->peer, r->tag, whole, p->bytes + bytes};
         r->data = whole;
         r->bytes = p->bytes;
@@ -199,7 +206,7 @@ static void join_letter(ft_world *w, receiving *r)
         if (p)
             *p = (partial){r->peer, r->tag, r->data, bytes};
         else
-            world_fail_memory(w);
+            lose_letter(w, r->data);
     }
 }
 

@@ -250,7 +250,7 @@ static void part(ft_world *w)
 }
 
 /* Letters that nobody took or that had not come, and copies that did not leave; what MPI was given
- * is MPI's after a failure. */
+ * is MPI's after a failure, and has a request. */
 static void free_messages(ft_world *w)
 {
     for (int i = 0; i < w->letters.n; i++) ft_free(((ft_letter *)w->letters.items)[i].data);
@@ -259,9 +259,10 @@ static void free_messages(ft_world *w)
         const sending *s = &((sending *)w->sends.items)[i];
         if (!s->request) ft_free(s->own);
     }
-    const receiving *receives = w->receives.items; /* as beats that come while the world ends */
-    for (int i = 0; i < w->receives.n && !atomic_load(&w->failed); i++)
-        if (!receives[i].heard) ft_free(receives[i].data);
+    for (int i = 0; i < w->receives.n; i++) { /* as beats that come while the world ends */
+        const receiving *r = &((receiving *)w->receives.items)[i];
+        if (!r->heard && !(atomic_load(&w->failed) && r->request)) ft_free(r->data);
+    }
 }
 
 void ft_world_close(ft_world *w)
@@ -321,6 +322,7 @@ void ft_world_send(ft_world *w, int to, int tag, const void *data, int64_t bytes
     const char *at = own ? own : data;
     if (own && bytes) memcpy(own, data, (size_t)bytes);
     pthread_mutex_lock(&w->lock);
+    int before = w->waiting.n;
     bool whole = !copies || own;
     for (int64_t left = bytes; whole; left -= PIECE, at += PIECE) {
         sending *s = list_add(&w->waiting, sizeof *s);
@@ -334,12 +336,13 @@ void ft_world_send(ft_world *w, int to, int tag, const void *data, int64_t bytes
                            .own = last ? own : NULL};
         if (last) break;
     }
+    if (!whole) w->waiting.n = before; /* nobody has taken a piece of it */
     pthread_mutex_unlock(&w->lock);
     if (whole) {
         ft_world_progress(w);
         return;
     }
-    if (bytes < PIECE) ft_free(own); /* no piece of it is on its way */
+    ft_free(own);
     world_fail_memory(w);
 }
 

@@ -80,4 +80,12 @@ return {
       "c/transport_meet", "rank 0 does not tell who is missing" },
    { "src/transport/world.c", "        if (!w->peers[r].hello.pid)\n", "", "c/transport_meet",
       "who has said hello is missing" },
+   { "src/transport/carry.c", "    ft_free(data);\n    world_fail_memory(w);",
+      "    (void)data;\n    world_fail_memory(w);", "c/transport_memory",
+      "a letter without a place is not freed" },
+   { "src/transport/world.c", "if (!r->heard && !(atomic_load(&w->failed) && r->request))",
+      "if (!r->heard && !atomic_load(&w->failed))", "c/transport_memory",
+      "what MPI was not given is left to it" },
+   { "src/transport/world.c", "if (!whole) w->waiting.n = before;", "(void)before;",
+      "c/transport_memory", "half a message waits behind a failure" },
 }
