@@ -135,14 +135,14 @@ ft_status workers_start(ft_run *run, ft_error *err)
         worker *w = &run->workers[d];
         if (!is_here(run, d)) continue;
         atomic_store(&w->ended, false);
-        ft_status status = ft_thread_start(&w->thread, work, w, err);
-        if (status != FT_OK) {
-            ft_error_wrap(err, "engine: device %s", run->blueprint->cut.devices[d].name);
-            atomic_store(&run->stop, true);
-            workers_join(run);
-            return status;
-        }
-        w->started = true;
+        ft_error error;
+        w->started = ft_thread_start(&w->thread, work, w, &error) == FT_OK;
+        if (w->started) continue;
+        ft_error_wrap(&error, "engine: device %s", run->blueprint->cut.devices[d].name);
+        run_fail(run, &error); /* those that did start end by it, and have nothing else to tell */
+        workers_join(run);
+        if (err) *err = error;
+        return error.status;
     }
     return FT_OK;
 }

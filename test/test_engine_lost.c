@@ -1,0 +1,298 @@
+/* test/test_engine_lost.c - legs of several ranks that fail in rarer ways than by a device: a
+ * worker does not start, another rank fails behind the last batch, a worker does not come back. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "engine/internal.h"
+#include "engine_run.h"
+#include "worlds.h"
+
+enum { BATCHES = 10 };
+
+/* -- threads that do not start ----------------------------------------------------------------- */
+
+static _Atomic int births_left; /* of threads of that rank, until one fails; 0: none does */
+static _Atomic int barren;
+
+/* In place of the C library's. */
+int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+    typedef int creator(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    creator *create;
+    *(void **)&create = dlsym(RTLD_NEXT, "pthread_create");
+    bool fails = own_rank == atomic_load(&barren) && atomic_load(&births_left) &&
+                 atomic_fetch_sub(&births_left, 1) == 1;
+    return fails ? EAGAIN : create(out, attr, start, arg);
+}
+
+/* -- runs of ranks ----------------------------------------------------------------------------- */
+
+/* What each rank makes for itself, as each process would. */
+typedef struct job {
+    int n_ranks;
+    void (*lead)(ft_run *run);                   /* rank 0's */
+    void (*served)(ft_run *run, ft_status ends); /* rank 1's, when it serves no more; NULL: none */
+    const ft_driver *driver;                     /* of rank 1's devices; NULL: the CPU's */
+    pipeline p[MOST_RANKS];
+    ft_blueprint *b[MOST_RANKS];
+} job;
+
+/* The chain on as many devices as there are ranks in the list. */
+static bool prepare(job *j, const int *rank_of, int n_devices)
+{
+    bool ready = true;
+    for (int d = 0; d < n_devices; d++)
+        if (rank_of[d] >= j->n_ranks) j->n_ranks = rank_of[d] + 1;
+    for (int r = 0; r < j->n_ranks && ready; r++) {
+        ft_error err;
+        char devices[16];
+        snprintf(devices, sizeof devices, "cpu:%d", n_devices);
+        ready = pipeline_init(&j->p[r], devices, "1f1b");
+        for (int d = 0; d < n_devices; d++) {
+            j->p[r].devices[d].rank = rank_of[d];
+            if (j->driver && rank_of[d] == 1) j->p[r].devices[d].driver = j->driver;
+        }
+        ready = ready && CHECK_STATUS(pipeline_draw(&j->b[r], &j->p[r], &err), FT_OK);
+    }
+    return ready;
+}
+
+static void take_part(int rank, void *user)
+{
+    job *j = user;
+    ft_error err = {FT_OK, ""};
+    ft_run *run = NULL;
+    ft_world *w = meet();
+    if (HOLDS(ft_run_join(&run, j->b[rank], w, FT_CHANNELS_IF_ANY, NULL, &err) == FT_OK)) {
+        ft_status ends = FT_OK;
+        if (rank)
+            ends = ft_run_serve(run, &err);
+        else
+            j->lead(run);
+        if (rank == 1 && j->served) j->served(run, ends);
+    }
+    ft_run_free(run);
+    ft_world_close(w);
+}
+
+/* All of it; nothing is left of it. */
+static void run_job(job *j, const int *rank_of, int n_devices)
+{
+    int64_t live = ft_alloc_live();
+    if (prepare(j, rank_of, n_devices)) run_ranks(j->n_ranks, take_part, j);
+    for (int r = 0; r < j->n_ranks; r++) {
+        ft_blueprint_free(j->b[r]);
+        pipeline_free(&j->p[r]);
+    }
+    CHECK(ft_alloc_live() == live);
+}
+
+static bool writes_params(ft_run *run)
+{
+    ft_error err;
+    bool fetched = true;
+    for (int p = 0; p < PARAMS; p++) fetched = fetched && ft_run_fetch(run, p, true, &err) == FT_OK;
+    return HOLDS(fetched && set_params(run, &err) == FT_OK);
+}
+
+static bool trains(ft_run *run)
+{
+    ft_error err = {FT_OK, ""};
+    double losses[BATCHES];
+    return HOLDS(train(run, ft_blueprint_plan(run->blueprint), true, losses, &err) == FT_OK);
+}
+
+/* What the run has failed by, once it is stopped; false when it is not. */
+static bool has_stopped(ft_run *run, ft_error *why)
+{
+    for (int i = 0; i < 60000 && !atomic_load(&run->stop); i++) {
+        if (run->world) ft_world_progress(run->world);
+        ft_sleep_until_ns(ft_now_ns() + 1000000);
+    }
+    pthread_mutex_lock(&run->error_lock);
+    *why = run->error;
+    pthread_mutex_unlock(&run->error_lock);
+    return atomic_load(&run->stop);
+}
+
+/* -- a worker does not start ------------------------------------------------------------------- */
+
+static const char CAUSE[] = "engine: device cpu:2: cannot start a thread: ";
+
+static void test_a_worker_does_not_start(void)
+{
+    static pipeline p;
+    ft_error err = {FT_OK, ""}, why;
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    double losses[BATCHES];
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    barren = 0;
+    births_left = 3;
+    CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_DEVICE);
+    CHECK(strncmp(err.message, CAUSE, strlen(CAUSE)) == 0 && births_left == 0);
+    CHECK(has_stopped(run, &why) && !strcmp(why.message, err.message));
+    CHECK_STATUS(train(run, ft_blueprint_plan(b), true, losses, &err), FT_OK);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* The first leg, before rank 0 has a timeline for what the others did in it. */
+static void begin_without_a_worker(ft_run *run)
+{
+    ft_error err = {FT_OK, ""}, why;
+    writes_params(run);
+    births_left = 2;
+    HOLDS(ft_run_begin(run, ft_blueprint_plan(run->blueprint), 1, true, &err) == FT_DEVICE);
+    HOLDS(!strncmp(err.message, "rank 1 (host ", 13) && strstr(err.message, CAUSE));
+    HOLDS(!ft_run_timeline(run));
+    if (HOLDS(has_stopped(run, &why) && why.status == FT_DEVICE))
+        HOLDS(!strcmp(why.message, err.message)); /* which the worker that did start has told */
+}
+
+static void test_a_worker_of_others_does_not_start(void)
+{
+    static job j;
+    j = (job){.lead = begin_without_a_worker};
+    barren = 1;
+    run_job(&j, (const int[]){0, 1, 1}, 3);
+    CHECK(births_left == 0);
+}
+
+/* -- others fail ------------------------------------------------------------------------------- */
+
+typedef struct settling {
+    ft_run *run;
+    ft_gate over;
+    ft_status status;
+} settling;
+
+static void *settle(void *arg)
+{
+    settling *s = arg;
+    s->status = remotes_settle(s->run, BATCHES, NULL);
+    ft_gate_open(&s->over);
+    return NULL;
+}
+
+/* Slots that were sent are not freed any more when the receiver has failed meanwhile. */
+static void fail_behind_the_last(ft_run *run)
+{
+    static settling s;
+    pthread_t thread;
+    ft_error err = {FT_OK, ""}, failed;
+    s = (settling){.run = run};
+    writes_params(run);
+    HOLDS(ft_run_begin(run, ft_blueprint_plan(run->blueprint), 1, true, &err) == FT_OK);
+    HOLDS(ft_thread_start(&thread, settle, &s, NULL) == FT_OK);
+    ft_fail(&failed, FT_DEVICE, "a device elsewhere is on fire");
+    run_stop(run, &failed);
+    if (!HOLDS(ft_gate_wait(&s.over, 1, NULL, INT64_C(20000000000))))
+        ft_world_give_up(run->world, &failed);
+    pthread_join(thread, NULL);
+    HOLDS(s.status == FT_OK);
+    ft_run_end(run, NULL);
+}
+
+static void test_others_fail_behind_the_last_batch(void)
+{
+    static job j;
+    j = (job){.lead = fail_behind_the_last};
+    run_job(&j, (const int[]){0, 1}, 2);
+}
+
+/* Each rank's has a place of its own: they may come at the same time. */
+static void look_for_places(ft_run *run)
+{
+    const ft_world *w = run->world;
+    int n = 0;
+    for (int i = 0; i < w->n_receivers; i++) {
+        const ft_receiver *r = &w->receivers[i];
+        if (r->first_tag != FT_TAG_FAILURE) continue;
+        char *one = r->place(r->user, 1, FT_TAG_FAILURE, sizeof(ft_error));
+        char *two = r->place(r->user, 2, FT_TAG_FAILURE, sizeof(ft_error));
+        HOLDS(two - one >= (ptrdiff_t)sizeof(ft_error));
+        n++;
+    }
+    HOLDS(n == 1 && writes_params(run) && trains(run) && trains(run));
+}
+
+static void test_failures_have_places(void)
+{
+    static job j;
+    j = (job){.lead = look_for_places};
+    run_job(&j, (const int[]){0, 1, 2}, 3);
+}
+
+/* -- a worker does not come back --------------------------------------------------------------- */
+
+static ft_gate entered, released;
+static atomic_bool waits; /* launches wait until they are released */
+
+static ft_status launch_late(ft_device_stream *stream, const ft_task *task, const void *arg,
+                             ft_error *err)
+{
+    if (atomic_load(&waits)) {
+        ft_gate_open(&entered);
+        ft_gate_wait(&released, 1, NULL, -1);
+    }
+    return ft_cpu_driver.launch(stream, task, arg, err);
+}
+
+static void give_up(ft_run *run)
+{
+    ft_error err = {FT_OK, ""}, failed;
+    writes_params(run);
+    atomic_store(&waits, true);
+    HOLDS(ft_run_begin(run, ft_blueprint_plan(run->blueprint), 1, true, &err) == FT_OK);
+    HOLDS(feed(run, (int64_t)MICRO * ROWS, &err) == FT_OK);
+    HOLDS(ft_world_wait(run->world, &entered, 1, NULL, LIMIT_NS));
+    ft_fail(&failed, FT_HANG, "rank 0 gives up");
+    ft_world_give_up(run->world, &failed);
+    ft_run_end(run, NULL);
+}
+
+/* Its worker is in the launch, and will read the plan of the leg behind it. */
+static void look_for_plan(ft_run *run, ft_status ends)
+{
+    enum { MANY = 64, LEAST = 16, LARGEST = 1 << 16 };
+    void *others[MANY];
+    HOLDS(ends == FT_HANG && run->lost && run->active);
+    for (int64_t bytes = LEAST; bytes <= LARGEST; bytes *= 2) { /* what was freed is theirs */
+        for (int i = 0; i < MANY; i++) others[i] = ft_alloc(bytes);
+        for (int i = 0; i < MANY; i++) ft_free(others[i]);
+    }
+    HOLDS(run->plan->n_batches == BATCHES && run->plan->n_stages == 3);
+    ft_gate_open(&released);
+    workers_join(run);
+    run->lost = false; /* it did come back: all can be freed */
+    ft_plan *plan = (ft_plan *)(uintptr_t)run->plan;
+    ft_run_end(run, NULL);
+    ft_plan_free(plan);
+}
+
+static void test_a_worker_does_not_come_back(void)
+{
+    static job j;
+    ft_driver late = ft_cpu_driver;
+    late.launch = launch_late;
+    j = (job){.lead = give_up, .served = look_for_plan, .driver = &late};
+    run_job(&j, (const int[]){0, 1}, 2);
+}
+
+int main(void)
+{
+    RUN(test_a_worker_does_not_start);
+    RUN(test_a_worker_of_others_does_not_start);
+    RUN(test_others_fail_behind_the_last_batch);
+    RUN(test_failures_have_places);
+    RUN(test_a_worker_does_not_come_back);
+    return check_report();
+}
