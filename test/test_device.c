@@ -185,6 +185,33 @@ static void test_allowed_kernels(void)
     CHECK(!strcmp(ft_cpu_kernels_name(), best));
 }
 
+/* Products are the faster, the more the kernels have; twice the threads are twice as fast. */
+static void test_rates(void)
+{
+    static const struct {
+        const char *kernels;
+        double flops, bf16;
+    } rates[] = {{"base", 16e9, 30.4e9},
+                 {"avx2", 64e9, 121.6e9},
+                 {"avx512", 128e9, 243.2e9},
+                 {"avx512+bf16", 128e9, 243.2e9},
+                 {"avx512+amx", 256e9, 768e9}};
+    ft_device one[FT_MAX_DEVICES], two[FT_MAX_DEVICES];
+    ft_error err;
+    int n = 0, found = 0;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        CHECK_STATUS(ft_cpu_allow(rates[i].kernels, &err), FT_OK);
+        if (strcmp(rates[i].kernels, ft_cpu_kernels_name()) != 0) continue;
+        CHECK_STATUS(ft_devices_parse("cpu:1", one, &n, &err), FT_OK);
+        CHECK_STATUS(ft_devices_parse("cpu:1x2", two, &n, &err), FT_OK);
+        CHECK_NEAR(one->flops_per_s / rates[i].flops, 1, 1e-12);
+        CHECK_NEAR(one->bf16_flops_per_s / rates[i].bf16, 1, 1e-12);
+        CHECK(two->flops_per_s == 2 * one->flops_per_s);
+        found++;
+    }
+    CHECK(found >= 1);
+}
+
 /* -- teams ---------------------------------------------------------------------------------- */
 
 enum { MAX_N = 40 };
@@ -299,6 +326,7 @@ int main(void)
     RUN(test_bad_lists);
     RUN(test_machine);
     RUN(test_allowed_kernels);
+    RUN(test_rates);
     RUN(test_team_covers_every_index_once);
     RUN(test_team_assignment_is_fixed);
     RUN(test_team_runs_do_not_allocate);

@@ -23,6 +23,10 @@ enum { SIM_LATENCY_NS = 10000, CPU_LATENCY_NS = 1000 };
 static const double cpu_thread_flops[FT_ISA_COUNT] = {8 * 2e9, 32 * 2e9, 64 * 2e9};
 /* Products of bf16 operands, conversions included, against f32: measured with AVX512-BF16. */
 static const double cpu_bf16_speedup = 1.9;
+/* With a matrix unit (ft_cpu_tiles), where products in f32 are its as well: 265 and 295 GFLOP/s of
+ * 256 rows, in bf16 700 and 960 (bench/results/2026-11-29-products-bf16.txt), where vectors have
+ * 146: less by as much as they are rated. */
+static const double unit_thread_flops = 256e9, unit_bf16_speedup = 3;
 static const double cpu_thread_bytes_per_s = 13e9, cpu_link_bytes_per_s = 8e9;
 
 /* -- pieces --------------------------------------------------------------------------------- */
@@ -127,7 +131,8 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
 {
     int threads = share->threads;
     int64_t memory = share->memory;
-    double bf16 = cpu_thread_flops[ft_cpu_isa()] * threads * cpu_bf16_speedup;
+    double flops = (ft_cpu_tiles() ? unit_thread_flops : cpu_thread_flops[ft_cpu_isa()]) * threads;
+    double bf16 = flops * (ft_cpu_tiles() ? unit_bf16_speedup : cpu_bf16_speedup);
     double tf32 = driver->kind == FT_DEVICE_GPU ? ft_tf32_rate(bf16) : 0;
     if (!memory) memory = ft_cpu_memory_bytes() / n;
     for (int i = 0; i < n; i++) {
@@ -136,7 +141,7 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
                              .index = i,
                              .n_threads = threads,
                              .memory_bytes = memory,
-                             .flops_per_s = cpu_thread_flops[ft_cpu_isa()] * threads,
+                             .flops_per_s = flops,
                              .bf16_flops_per_s = bf16,
                              .f16_flops_per_s = driver->kind == FT_DEVICE_GPU ? bf16 : 0,
                              .tf32_flops_per_s = tf32,
