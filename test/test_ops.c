@@ -375,10 +375,38 @@ static void test_slices(void)
     }
 }
 
+/* Rows of no numbers have no mean and no largest number. */
+static void test_rows_of_nothing(void)
+{
+    static const struct {
+        const char *name;
+        int n_in;
+        const char *axis;
+    } cases[] = {{"rms_norm", 2, "last axis"},
+                 {"layer_norm", 3, "last axis"},
+                 {"mean", 1, "axis"},
+                 {"max", 1, "axis"}};
+    const ft_spec none = {FT_F32, ft_shape_of(0)};
+    const ft_spec in[FT_MAX_IN] = {{FT_F32, ft_shape_of(3, 0)}, none, none};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ft_op *op = ft_op_find(cases[i].name);
+        const double attrs[FT_MAX_ATTRS] = {1}; /* the axis; of norms eps */
+        ft_spec out[FT_MAX_OUT];
+        ft_error err = {0};
+        char words[120];
+        snprintf(words, sizeof words,
+                 "%s: x is f32 (3, 0), expected at least one number along the %s", cases[i].name,
+                 cases[i].axis);
+        CHECK_STATUS(ft_op_shape(op, in, cases[i].n_in, attrs, out, &err), FT_SHAPE);
+        CHECK(strcmp(err.message, words) == 0);
+    }
+}
+
 int main(void)
 {
     RUN(test_parts);
     RUN(test_samples);
     RUN(test_slices);
+    RUN(test_rows_of_nothing);
     return check_report();
 }

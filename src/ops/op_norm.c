@@ -46,6 +46,8 @@ static ft_status norm_shape(bool centred, const ft_spec *in, ft_spec *out, ft_er
 {
     static const char *const names[] = {"w", "b"};
     FT_TRY(ft_need_rows(NULL, "x", &in[0], err));
+    if (ft_dim_back(&in[0].shape, -1) == 0) /* which have no mean */
+        return ft_shape_fail(err, NULL, "x", &in[0], "at least one number along the last axis");
     for (int i = 0; i < n_params(centred); i++)
         FT_TRY(ft_need_f32(NULL, names[i], &in[1 + i], ft_shape_back(&in[0].shape, 1), err));
     out[0] = in[0];

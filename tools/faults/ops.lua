@@ -168,4 +168,6 @@ return {
    { "src/ops/panels.c", "m < kernels->least_rows || k < kernels->least_k ?",
       "m < kernels->least_rows ?", "c/ops_panels",
       "so little k goes to the unit that vectors are faster" },
+   { "src/ops/op_norm.c", "if (ft_dim_back(&in[0].shape, -1) == 0)", "if (!in)", "c/ops",
+      "rows of no numbers have a norm" },
 }
