@@ -58,20 +58,7 @@ static int64_t bias_grad_work(const ft_spec *in, const double *attrs)
 
 /* -- sum, mean, max ---------------------------------------------------------------------------- */
 
-/* x seen as (outer, n, inner). */
-typedef struct axes {
-    int64_t outer, n, inner;
-} axes;
-
-static axes axes_of(const ft_shape *shape, int axis)
-{
-    if (axis < 0) return (axes){1, ft_shape_count(shape), 1};
-    ft_shape front = ft_shape_front(shape, shape->n_dims - axis);
-    ft_shape back = ft_shape_back(shape, shape->n_dims - axis - 1);
-    return (axes){ft_shape_count(&front), shape->dims[axis], ft_shape_count(&back)};
-}
-
-static ft_status reduce(const ft_call *call, axes at, double factor, bool largest, ft_error *err)
+static ft_status reduce(const ft_call *call, ft_axes at, double factor, bool largest, ft_error *err)
 {
     const ft_reduce_args args = {.x = ft_cuda_in(call, 0),
                                  .y = ft_out(call, 0),
@@ -86,18 +73,18 @@ static ft_status reduce(const ft_call *call, axes at, double factor, bool larges
 
 static ft_status sum_launch(const ft_call *call, ft_error *err)
 {
-    return reduce(call, axes_of(&call->in[0].shape, (int)call->attrs[0]), 1.0, false, err);
+    return reduce(call, ft_axes_of(&call->in[0].shape, (int)call->attrs[0]), 1.0, false, err);
 }
 
 static ft_status mean_launch(const ft_call *call, ft_error *err)
 {
-    axes at = axes_of(&call->in[0].shape, (int)call->attrs[0]);
+    ft_axes at = ft_axes_of(&call->in[0].shape, (int)call->attrs[0]);
     return reduce(call, at, 1.0 / (double)at.n, false, err);
 }
 
 static ft_status max_launch(const ft_call *call, ft_error *err)
 {
-    return reduce(call, axes_of(&call->in[0].shape, (int)call->attrs[0]), 1.0, true, err);
+    return reduce(call, ft_axes_of(&call->in[0].shape, (int)call->attrs[0]), 1.0, true, err);
 }
 
 /* Few numbers are kept: a block for each; many: by columns. */
@@ -107,7 +94,7 @@ static ft_status sum_to_launch(const ft_call *call, ft_error *err)
 {
     int64_t D = ft_shape_count(&call->out[0].shape);
     int64_t rows = ft_rows_of(&call->in[0].shape, call->out[0].shape.n_dims);
-    if (D < FEW) return reduce(call, (axes){1, rows, D}, 1.0, false, err);
+    if (D < FEW) return reduce(call, (ft_axes){1, rows, D}, 1.0, false, err);
     return column_sums_alone(call, rows, D, err);
 }
 
@@ -120,7 +107,7 @@ static int64_t sum_to_work(const ft_spec *in, const double *attrs)
 
 static ft_status spread_launch(const ft_call *call, ft_error *err)
 {
-    axes at = axes_of(&call->in[1].shape, (int)call->attrs[0]);
+    ft_axes at = ft_axes_of(&call->in[1].shape, (int)call->attrs[0]);
     const ft_spread_args args = {ft_cuda_out(call, 0),
                                  ft_cuda_in(call, 0),
                                  at.outer,
@@ -133,7 +120,7 @@ static ft_status spread_launch(const ft_call *call, ft_error *err)
 
 static ft_status max_grad_launch(const ft_call *call, ft_error *err)
 {
-    axes at = axes_of(&call->in[1].shape, (int)call->attrs[0]);
+    ft_axes at = ft_axes_of(&call->in[1].shape, (int)call->attrs[0]);
     const ft_max_grad_args args = {.dx = ft_cuda_out(call, 0),
                                    .dy = ft_cuda_in(call, 0),
                                    .x = ft_cuda_in(call, 1),

@@ -204,19 +204,17 @@ static ft_status launch_adafactor(ft_device_stream *stream, group *g, ft_error *
 static ft_status adamw_predict(ft_device_stream *stream, const ft_prediction *q,
                                const ft_state_part *parts, ft_error *err)
 {
-    enum { BETA1, BETA2, EPS, WEIGHT_DECAY };
-    const double *h = q->hypers;
     ft_predict_args args = {.out = q->out,
                             .p = q->param,
                             .m = ft_cuda_part_of(q->state, &parts[0]),
                             .v = ft_cuda_part_of(q->state, &parts[1]),
-                            .n = ft_shape_count(&q->spec->shape),
-                            .eps = (float)h[EPS]};
+                            .n = ft_shape_count(&q->spec->shape)};
     for (int k = 1; k <= q->n; k++, args.p = NULL) {
-        const double t = (double)(q->step + k), rate = q->rates[k - 1];
-        args.keep = (float)(1.0 - rate * h[WEIGHT_DECAY]);
-        args.size = (float)(rate * pow(h[BETA1], k) / (1.0 - pow(h[BETA1], t)));
-        args.root = (float)(1.0 / sqrt(1.0 - pow(h[BETA2], t)));
+        const ft_adamw_step s = ft_adamw_step_ahead(q, k);
+        args.keep = s.keep;
+        args.size = s.size;
+        args.root = s.root;
+        args.eps = s.eps;
         FT_TRY(ft_cuda_launch(stream, FT_CUDA_predict, ft_each_grid(args.n), &args, err));
     }
     return FT_OK;
@@ -225,14 +223,12 @@ static ft_status adamw_predict(ft_device_stream *stream, const ft_prediction *q,
 static ft_status sgd_predict(ft_device_stream *stream, const ft_prediction *q,
                              const ft_state_part *parts, ft_error *err)
 {
-    double factor = 0, share = 1;
-    for (int k = 0; k < q->n; k++) factor += q->rates[k] * (share *= q->hypers[0]);
     const ft_predict_args args = {.out = q->out,
                                   .p = q->param,
                                   .m = ft_cuda_part_of(q->state, &parts[0]),
                                   .n = ft_shape_count(&q->spec->shape),
                                   .keep = 1.0f,
-                                  .size = (float)factor};
+                                  .size = ft_sgd_rate_ahead(q)};
     return ft_cuda_launch(stream, FT_CUDA_predict, ft_each_grid(args.n), &args, err);
 }
 

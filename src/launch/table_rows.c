@@ -53,21 +53,19 @@ static int64_t embedding_grad_work(const ft_spec *in, const double *attrs)
 
 enum { AXIS, FROM, COUNT, DROP }; /* attributes of both rows; of the gradient COUNT is a size */
 
-static ft_span_args span_of(const ft_shape *x, const double *attrs, int64_t count)
+static ft_span_args span_args(const ft_shape *x, const double *attrs, int64_t count)
 {
-    int axis = (int)attrs[AXIS];
-    ft_shape front = ft_shape_make(axis, x->dims);
-    ft_shape back = ft_shape_back(x, x->n_dims - axis - 1);
-    return (ft_span_args){.outer = ft_shape_count(&front),
-                          .n = x->dims[axis],
-                          .inner = ft_shape_count(&back),
+    ft_axes at = ft_axes_of(x, (int)attrs[AXIS]);
+    return (ft_span_args){.outer = at.outer,
+                          .n = at.n,
+                          .inner = at.inner,
                           .from = (int64_t)attrs[FROM],
                           .count = count};
 }
 
 static ft_status slice_launch(const ft_call *call, ft_error *err)
 {
-    ft_span_args args = span_of(&call->in[0].shape, call->attrs, (int64_t)call->attrs[COUNT]);
+    ft_span_args args = span_args(&call->in[0].shape, call->attrs, (int64_t)call->attrs[COUNT]);
     args.whole = ft_cuda_in(call, 0);
     args.part = ft_cuda_out(call, 0);
     return ft_cuda_launch(call->stream, FT_CUDA_span,
@@ -78,7 +76,7 @@ static ft_status slice_grad_launch(const ft_call *call, ft_error *err)
 {
     bool dropped = call->attrs[DROP] != 0.0;
     int64_t count = dropped ? 1 : call->in[0].shape.dims[(int)call->attrs[AXIS]];
-    ft_span_args args = span_of(&call->out[0].shape, call->attrs, count);
+    ft_span_args args = span_args(&call->out[0].shape, call->attrs, count);
     args.whole = ft_cuda_out(call, 0);
     args.part = ft_cuda_in(call, 0);
     args.back = 1;

@@ -28,6 +28,13 @@ ft_shape ft_shape_back(const ft_shape *shape, int n);
 
 ft_spec ft_spec_of(ft_dtype dtype, ft_shape shape);
 
+/* x seen as (outer, n, inner), n along an axis; of axis -1 n is all of it. */
+typedef struct ft_axes {
+    int64_t outer, n, inner;
+} ft_axes;
+
+ft_axes ft_axes_of(const ft_shape *shape, int axis);
+
 /* -- data -------------------------------------------------------------------------------------- */
 
 /* Data of input or output i, as the kernel (f32) and the reference (f64) see it. */

@@ -11,27 +11,13 @@
 enum { AXIS, MEAN }; /* attributes */
 enum { MAX_SUMS = 64 };
 
-/* x seen as (outer, n, inner). */
-typedef struct axes {
-    int64_t outer, n, inner;
-} axes;
-
 typedef struct job {
-    axes at;
+    ft_axes at;
     float *y;
     const float *x, *a, *b;
     float factor;
     int64_t per_part;
 } job;
-
-static axes axes_of(const ft_shape *shape, int axis)
-{
-    if (axis < 0) return (axes){1, ft_shape_count(shape), 1};
-    axes a = {1, shape->dims[axis], 1};
-    for (int i = 0; i < axis; i++) a.outer *= shape->dims[i];
-    for (int i = axis + 1; i < shape->n_dims; i++) a.inner *= shape->dims[i];
-    return a;
-}
 
 static ft_shape without(const ft_shape *shape, int axis)
 {
@@ -54,7 +40,7 @@ static ft_status reduce_shape(const ft_spec *in, const double *attrs, ft_spec *o
 static ft_status filled_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)
 {
     FT_TRY(reduce_shape(in, attrs, out, err));
-    if (axes_of(&in[0].shape, (int)attrs[AXIS]).n == 0)
+    if (ft_axes_of(&in[0].shape, (int)attrs[AXIS]).n == 0)
         return ft_shape_fail(err, NULL, "x", &in[0], "at least one number along the axis");
     return FT_OK;
 }
@@ -105,7 +91,7 @@ static void sum_part(void *arg, int part)
 
 static ft_status run_sum(const ft_call *call, bool mean)
 {
-    job j = {.at = axes_of(&call->in[0].shape, (int)call->attrs[AXIS]),
+    job j = {.at = ft_axes_of(&call->in[0].shape, (int)call->attrs[AXIS]),
              .y = ft_out(call, 0),
              .x = ft_in(call, 0)};
     j.factor = mean ? 1.0f / (float)j.at.n : 1.0f;
@@ -125,7 +111,7 @@ static ft_status run_sum(const ft_call *call, bool mean)
 
 static ft_status judge_sum(const ft_call *call, bool mean)
 {
-    axes a = axes_of(&call->in[0].shape, (int)call->attrs[AXIS]);
+    ft_axes a = ft_axes_of(&call->in[0].shape, (int)call->attrs[AXIS]);
     for (int64_t o = 0; o < a.outer; o++)
         for (int64_t k = 0; k < a.inner; k++) {
             double sum = 0.0;
@@ -199,7 +185,7 @@ static void spread_outer(void *arg, int outer)
 static ft_status spread_kernel(const ft_call *call, ft_error *err)
 {
     (void)err;
-    job j = {.at = axes_of(&call->in[1].shape, (int)call->attrs[AXIS]),
+    job j = {.at = ft_axes_of(&call->in[1].shape, (int)call->attrs[AXIS]),
              .y = ft_out(call, 0),
              .x = ft_in(call, 0)};
     j.factor = call->attrs[MEAN] != 0.0 ? 1.0f / (float)j.at.n : 1.0f;
@@ -210,7 +196,7 @@ static ft_status spread_kernel(const ft_call *call, ft_error *err)
 static ft_status spread_judge(const ft_call *call, ft_error *err)
 {
     (void)err;
-    axes a = axes_of(&call->in[1].shape, (int)call->attrs[AXIS]);
+    ft_axes a = ft_axes_of(&call->in[1].shape, (int)call->attrs[AXIS]);
     double factor = call->attrs[MEAN] != 0.0 ? 1.0 / (double)a.n : 1.0;
     for (int64_t i = 0; i < a.outer * a.n * a.inner; i++)
         ft_out64(call, 0)[i] =
@@ -246,7 +232,7 @@ static void max_outer(void *arg, int outer)
 static ft_status max_kernel(const ft_call *call, ft_error *err)
 {
     (void)err;
-    job j = {.at = axes_of(&call->in[0].shape, (int)call->attrs[AXIS]),
+    job j = {.at = ft_axes_of(&call->in[0].shape, (int)call->attrs[AXIS]),
              .y = ft_out(call, 0),
              .x = ft_in(call, 0)};
     ft_team_run(call->team, (int)j.at.outer, max_outer, &j);
@@ -256,7 +242,7 @@ static ft_status max_kernel(const ft_call *call, ft_error *err)
 static ft_status max_judge(const ft_call *call, ft_error *err)
 {
     (void)err;
-    axes a = axes_of(&call->in[0].shape, (int)call->attrs[AXIS]);
+    ft_axes a = ft_axes_of(&call->in[0].shape, (int)call->attrs[AXIS]);
     for (int64_t o = 0; o < a.outer; o++)
         for (int64_t k = 0; k < a.inner; k++) {
             double top = -INFINITY;
@@ -302,7 +288,7 @@ static void max_grad_outer(void *arg, int outer)
 static ft_status max_grad_kernel(const ft_call *call, ft_error *err)
 {
     (void)err;
-    job j = {.at = axes_of(&call->in[1].shape, (int)call->attrs[AXIS]),
+    job j = {.at = ft_axes_of(&call->in[1].shape, (int)call->attrs[AXIS]),
              .y = ft_out(call, 0),
              .a = ft_in(call, 0),
              .x = ft_in(call, 1),
@@ -314,7 +300,7 @@ static ft_status max_grad_kernel(const ft_call *call, ft_error *err)
 static ft_status max_grad_judge(const ft_call *call, ft_error *err)
 {
     (void)err;
-    axes a = axes_of(&call->in[1].shape, (int)call->attrs[AXIS]);
+    ft_axes a = ft_axes_of(&call->in[1].shape, (int)call->attrs[AXIS]);
     double *dx = ft_out64(call, 0);
     for (int64_t i = 0; i < a.outer * a.n * a.inner; i++) dx[i] = 0.0;
     for (int64_t column = 0; column < a.outer * a.inner; column++) {

@@ -38,14 +38,8 @@ static const ft_attr_rule grad_attrs[] = {
 
 static span span_of(const ft_shape *x, const double *attrs, int64_t count)
 {
-    int axis = (int)attrs[AXIS];
-    ft_shape front = ft_shape_make(axis, x->dims);
-    ft_shape back = ft_shape_back(x, x->n_dims - axis - 1);
-    return (span){.outer = ft_shape_count(&front),
-                  .n = x->dims[axis],
-                  .inner = ft_shape_count(&back),
-                  .from = (int64_t)attrs[FROM],
-                  .count = count};
+    ft_axes at = ft_axes_of(x, (int)attrs[AXIS]);
+    return (span){at.outer, at.n, at.inner, (int64_t)attrs[FROM], count};
 }
 
 static ft_status slice_shape(const ft_spec *in, const double *attrs, ft_spec *out, ft_error *err)

@@ -19,6 +19,14 @@ ft_shape ft_shape_back(const ft_shape *shape, int n)
     return ft_shape_make(n, shape->dims + shape->n_dims - n);
 }
 
+ft_axes ft_axes_of(const ft_shape *shape, int axis)
+{
+    if (axis < 0) return (ft_axes){1, ft_shape_count(shape), 1};
+    ft_shape front = ft_shape_front(shape, shape->n_dims - axis);
+    ft_shape back = ft_shape_back(shape, shape->n_dims - axis - 1);
+    return (ft_axes){ft_shape_count(&front), shape->dims[axis], ft_shape_count(&back)};
+}
+
 ft_spec ft_spec_of(ft_dtype dtype, ft_shape shape)
 {
     return (ft_spec){.dtype = dtype, .shape = shape};

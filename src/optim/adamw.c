@@ -69,7 +69,15 @@ static void adamw_update(const ft_update *u)
     ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), adamw_block, &j);
 }
 
-/* Of the k-th missing update: what is kept of the parameter, its size, and the root's factor. */
+ft_adamw_step ft_adamw_step_ahead(const ft_prediction *q, int k)
+{
+    const double *h = q->hypers, t = (double)(q->step + k), rate = q->rates[k - 1];
+    return (ft_adamw_step){.keep = (float)(1.0 - rate * h[WEIGHT_DECAY]),
+                           .size = (float)(rate * pow(h[BETA1], k) / (1.0 - pow(h[BETA1], t))),
+                           .root = (float)(1.0 / sqrt(1.0 - pow(h[BETA2], t))),
+                           .eps = (float)h[EPS]};
+}
+
 static void predict_block(void *arg, int i)
 {
     const ft_prediction *q = arg;
@@ -80,15 +88,11 @@ static void predict_block(void *arg, int i)
     const char *state = q->state;
     const float *m = (const float *)(const void *)(state + parts[0].offset);
     const float *v = (const float *)(const void *)(state + parts[1].offset);
-    const float eps = (float)q->hypers[EPS];
     for (int64_t at = first; at < end; at++) q->out[at] = q->param[at];
     for (int k = 1; k <= q->n; k++) {
-        const double *h = q->hypers, t = (double)(q->step + k), rate = q->rates[k - 1];
-        const float keep = (float)(1.0 - rate * h[WEIGHT_DECAY]);
-        const float size = (float)(rate * pow(h[BETA1], k) / (1.0 - pow(h[BETA1], t)));
-        const float root = (float)(1.0 / sqrt(1.0 - pow(h[BETA2], t)));
+        const ft_adamw_step s = ft_adamw_step_ahead(q, k);
         for (int64_t at = first; at < end; at++)
-            q->out[at] = q->out[at] * keep - size * m[at] / (sqrtf(v[at]) * root + eps);
+            q->out[at] = q->out[at] * s.keep - s.size * m[at] / (sqrtf(v[at]) * s.root + s.eps);
     }
 }
 

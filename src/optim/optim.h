@@ -133,6 +133,10 @@ bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64
 /* The numbers of an update by the rows `adamw` and `sgd`. */
 ft_adamw_step ft_adamw_step_of(const ft_update *update);
 ft_sgd_step ft_sgd_step_of(const ft_update *update);
+/* Of a prediction's k-th update, 1 is the first: p = keep p - size m / (sqrt(v) root + eps). */
+ft_adamw_step ft_adamw_step_ahead(const ft_prediction *prediction, int k);
+/* Of all its updates together: p - this m. */
+float ft_sgd_rate_ahead(const ft_prediction *prediction);
 
 /* What a tensor holds: its sum of squares, and whether anything is not finite, or is not a number.
  */

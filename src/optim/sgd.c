@@ -48,15 +48,20 @@ static void sgd_update(const ft_update *u)
     ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), sgd_block, &j);
 }
 
+float ft_sgd_rate_ahead(const ft_prediction *q)
+{
+    double rate = 0, share = 1;
+    for (int k = 0; k < q->n; k++) rate += q->rates[k] * (share *= q->hypers[MOMENTUM]);
+    return (float)rate;
+}
+
 static void predict_block(void *arg, int i)
 {
     const ft_prediction *q = arg;
-    const float *m = q->state;
-    double factor = 0, share = 1;
-    for (int k = 0; k < q->n; k++) factor += q->rates[k] * (share *= q->hypers[MOMENTUM]);
+    const float *m = q->state, rate = ft_sgd_rate_ahead(q);
     int64_t at = (int64_t)i * FT_BLOCK;
     int64_t end = ft_block_end(ft_shape_count(&q->spec->shape), FT_BLOCK, i);
-    for (; at < end; at++) q->out[at] = q->param[at] - (float)factor * m[at];
+    for (; at < end; at++) q->out[at] = q->param[at] - rate * m[at];
 }
 
 /* p - m (rate_1 momentum + rate_2 momentum^2 + ...): decay waits for the update. */
