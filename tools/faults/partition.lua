@@ -81,4 +81,10 @@ return {
       "what is pinned to other devices is merged" },
    { "src/mixed/mixed.c", "(end - g->tally->steps) / left--", "(int64_t)1 << 60",
       "spec/partition", "a sweep of blocks takes minutes in large graphs" },
+   { "src/mixed/merged.c", "if (wanted > g->n_units / 2) wanted = g->n_units / 2;", "", "c/mixed",
+      "as many blocks as there are units" },
+   { "src/mixed/merged.c", "if (wanted < 1) wanted = 1;", "", "c/mixed",
+      "a single unit is merged for ever" },
+   { "src/mixed/merged.c", "    ft_arena_free(own.arena);\n", "", "c/mixed",
+      "what merging needed stays" },
 }
