@@ -124,4 +124,16 @@ int ft_team_size(const ft_team *team); /* NULL counts as 1 */
  * owns the team may call it. team NULL: the caller does all. */
 void ft_team_run(ft_team *team, int n, void (*work)(void *arg, int i), void *arg);
 
+/* Work is cut into pieces of fixed size where what is computed must not depend on the team: how
+ * many of n there are, and where piece i, which begins at i * piece, ends. */
+static inline int ft_pieces(int64_t n, int64_t piece)
+{
+    return (int)((n + piece - 1) / piece);
+}
+static inline int64_t ft_piece_end(int64_t n, int64_t piece, int i)
+{
+    int64_t end = ((int64_t)i + 1) * piece;
+    return end < n ? end : n;
+}
+
 #endif

@@ -43,18 +43,6 @@ ft_cost ft_cost_of(const ft_spec *in, int n_in, const ft_spec *out, int n_out, d
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* Work is cut into pieces of fixed size, since what is computed must not depend on the team. */
-static inline int ft_pieces(int64_t n, int64_t piece)
-{
-    return (int)((n + piece - 1) / piece);
-}
-
-static inline int64_t ft_piece_end(int64_t n, int64_t piece, int i)
-{
-    int64_t end = ((int64_t)i + 1) * piece;
-    return end < n ? end : n;
-}
-
 enum { FT_PIECE = 8192 }; /* elements of a piece of an elementwise row */
 
 /* Sums over rows (gradients of parameters that every row uses): at most FT_MAX_PARTS parts of whole

@@ -89,7 +89,7 @@ static void squares_block(void *arg, int i)
     job *j = arg;
     double *columns = j->columns + i * j->C, sums[FT_SQUARE_ROWS];
     float eps = (float)j->eps;
-    int64_t r = i * j->block, end = ft_block_end(j->R, j->block, i);
+    int64_t r = i * j->block, end = ft_piece_end(j->R, j->block, i);
     memset(columns, 0, (size_t)j->C * sizeof *columns);
     for (; r + FT_SQUARE_ROWS <= end; r += FT_SQUARE_ROWS) {
         j->simd->square_rows(columns, sums, j->g + r * j->C, j->scale, eps, j->C);
@@ -121,10 +121,10 @@ static int row_factors(const job *j, int64_t r, int64_t end, float size, float *
 static void measure_block(void *arg, int turn)
 {
     job *j = arg;
-    const int i = ft_blocks(j->R, j->block) - 1 - turn;
+    const int i = ft_pieces(j->R, j->block) - 1 - turn;
     double total = 0.0;
     float row[FT_FACTOR_ROWS];
-    int64_t end = ft_block_end(j->R, j->block, i);
+    int64_t end = ft_piece_end(j->R, j->block, i);
     for (int64_t r = i * j->block; r < end; r += FT_FACTOR_ROWS) {
         int rows = row_factors(j, r, end, 1, row);
         total += j->simd->factored_squares(j->g + r * j->C, j->factors, row, rows, j->scale, j->C);
@@ -136,7 +136,7 @@ static void apply_block(void *arg, int i)
 {
     const job *j = arg;
     float row[FT_FACTOR_ROWS];
-    int64_t end = ft_block_end(j->R, j->block, i);
+    int64_t end = ft_piece_end(j->R, j->block, i);
     for (int64_t r = i * j->block; r < end; r += FT_FACTOR_ROWS) {
         int rows = row_factors(j, r, end, j->size, row);
         j->simd->factored_apply(j->p + r * j->C, j->g + r * j->C, j->factors, row, rows, j->keep,
@@ -162,7 +162,7 @@ static void mean_of_rows(job *j)
 /* Brings the state of one matrix to this step; returns the sum of squares of its u. */
 static double factored_measure(job *j, ft_team *team)
 {
-    int n_blocks = ft_blocks(j->R, j->block);
+    int n_blocks = ft_pieces(j->R, j->block);
     ft_team_run(team, n_blocks, squares_block, j);
     for (int64_t c = 0; c < j->C; c++) {
         double sum = 0.0;
@@ -222,7 +222,7 @@ static void factored_update(job *j, const ft_update *u, const ft_state_part *par
             mean_of_rows(j);
             column_factors(j);
         }
-        ft_team_run(u->team, ft_blocks(j->R, j->block), apply_block, j);
+        ft_team_run(u->team, ft_pieces(j->R, j->block), apply_block, j);
     }
 }
 
@@ -231,7 +231,7 @@ static void factored_update(job *j, const ft_update *u, const ft_state_part *par
 static void plain_measure(void *arg, int i)
 {
     job *j = arg;
-    int64_t at = i * j->block, n = ft_block_end(j->C, j->block, i) - at;
+    int64_t at = i * j->block, n = ft_piece_end(j->C, j->block, i) - at;
     const float hypers[] = {(float)j->beta, (float)(1.0 - j->beta), j->scale, (float)j->eps};
     j->sums[i] = j->simd->plain_squares(j->v + at, j->g + at, hypers, n);
 }
@@ -239,7 +239,7 @@ static void plain_measure(void *arg, int i)
 static void plain_apply(void *arg, int i)
 {
     const job *j = arg;
-    int64_t at = i * j->block, n = ft_block_end(j->C, j->block, i) - at;
+    int64_t at = i * j->block, n = ft_piece_end(j->C, j->block, i) - at;
     j->simd->plain_apply(j->p + at, j->v + at, j->g + at, j->size, j->keep, n);
 }
 
@@ -251,7 +251,7 @@ static void plain_update(job *j, const ft_update *u)
     j->g = u->grad;
     j->p = u->param;
     j->v = u->state;
-    int n_blocks = ft_blocks(j->C, j->block);
+    int n_blocks = ft_pieces(j->C, j->block);
     ft_team_run(u->team, n_blocks, plain_measure, j);
     set_size(j, u, in_order(j->sums, n_blocks), j->C);
     ft_team_run(u->team, n_blocks, plain_apply, j);

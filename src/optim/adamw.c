@@ -50,7 +50,7 @@ ft_adamw_step ft_adamw_step_of(const ft_update *u)
 static void adamw_block(void *arg, int i)
 {
     const job *j = arg;
-    int64_t at = (int64_t)i * FT_BLOCK, n = ft_block_end(j->n, FT_BLOCK, i) - at;
+    int64_t at = (int64_t)i * FT_BLOCK, n = ft_piece_end(j->n, FT_BLOCK, i) - at;
     j->simd->adamw(j->update->param + at, j->m + at, j->v + at, j->update->grad + at, &j->step, n);
 }
 
@@ -66,7 +66,7 @@ static void adamw_update(const ft_update *u)
              .v = (float *)(void *)(state + parts[1].offset),
              .step = ft_adamw_step_of(u),
              .n = ft_shape_count(&u->spec->shape)};
-    ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), adamw_block, &j);
+    ft_team_run(u->team, ft_pieces(j.n, FT_BLOCK), adamw_block, &j);
 }
 
 ft_adamw_step ft_adamw_step_ahead(const ft_prediction *q, int k)
@@ -83,7 +83,7 @@ static void predict_block(void *arg, int i)
     const ft_prediction *q = arg;
     ft_state_part parts[FT_MAX_STATE_PARTS];
     int64_t bytes, first = (int64_t)i * FT_BLOCK;
-    int64_t end = ft_block_end(ft_shape_count(&q->spec->shape), FT_BLOCK, i);
+    int64_t end = ft_piece_end(ft_shape_count(&q->spec->shape), FT_BLOCK, i);
     adamw_state(q->spec, q->hypers, parts, &bytes);
     const char *state = q->state;
     const float *m = (const float *)(const void *)(state + parts[0].offset);
@@ -101,7 +101,7 @@ static void predict_block(void *arg, int i)
 static void adamw_predict(const ft_prediction *q)
 {
     int64_t n = ft_shape_count(&q->spec->shape);
-    ft_team_run(q->team, ft_blocks(n, FT_BLOCK), predict_block, (void *)(uintptr_t)q);
+    ft_team_run(q->team, ft_pieces(n, FT_BLOCK), predict_block, (void *)(uintptr_t)q);
 }
 
 const ft_optimizer ft_optimizer_adamw = {

@@ -50,7 +50,7 @@ static job job_of(const ft_gap *gap)
 static void note_part(void *arg, int i)
 {
     job *j = arg;
-    int64_t end = ft_block_end(j->n, j->part, i);
+    int64_t end = ft_piece_end(j->n, j->part, i);
     for (int64_t at = i * j->part; at < end; at++) {
         const float step = (j->before[at] - j->gap->param[at]) / j->rate;
         j->mean[at] = KEEP * j->mean[at] + (1.0f - KEEP) * (step * step);
@@ -63,7 +63,7 @@ void ft_gap_note(const ft_gap *gap, const float *before, double rate)
     j.before = before;
     j.rate = (float)rate;
     if (!(j.rate > 0.0f)) return; /* nothing was moved */
-    ft_team_run(gap->team, ft_blocks(j.n, j.part), note_part, &j);
+    ft_team_run(gap->team, ft_pieces(j.n, j.part), note_part, &j);
     j.scales[WEIGHT] = KEEP * j.scales[WEIGHT] + (1.0f - KEEP);
     if (j.rate > j.scales[LARGEST_RATE]) j.scales[LARGEST_RATE] = j.rate;
 }
@@ -82,7 +82,7 @@ static void attenuate_part(void *arg, int i)
     const float rate = j->scales[LARGEST_RATE];
     const float weight = j->scales[WEIGHT] > 0.0f ? j->scales[WEIGHT] : 1.0f;
     double sum = 0;
-    int64_t end = ft_block_end(j->n, j->part, i);
+    int64_t end = ft_piece_end(j->n, j->part, i);
     for (int64_t at = i * j->part; at < end; at++) {
         const float size = rate * sqrtf(j->mean[at] / weight) + EPS, gap = param[at] - a->old[at];
         const float on = a->next ? penalty(param[at] - a->next[at], size) : 1.0f;
@@ -96,7 +96,7 @@ double ft_gap_attenuate(const ft_gap *gap, const ft_attenuation *work)
 {
     job j = job_of(gap);
     double total = 0;
-    int n_parts = ft_blocks(j.n, j.part);
+    int n_parts = ft_pieces(j.n, j.part);
     j.work = work;
     ft_team_run(gap->team, n_parts, attenuate_part, &j);
     for (int i = 0; i < n_parts; i++) total += j.sums[i];

@@ -12,17 +12,6 @@ enum {
     FT_MAX_SUMS = 64  /* parts of a reduction */
 };
 
-static inline int64_t ft_block_end(int64_t n, int64_t block, int i)
-{
-    int64_t end = ((int64_t)i + 1) * block;
-    return end < n ? end : n;
-}
-
-static inline int ft_blocks(int64_t n, int64_t block)
-{
-    return (int)((n + block - 1) / block);
-}
-
 /* Places a part of this shape at the end of a state of *bytes, 64-byte aligned. */
 void ft_state_add(ft_state_part *part, const char *name, ft_shape shape, int64_t *bytes);
 

@@ -34,7 +34,7 @@ ft_sgd_step ft_sgd_step_of(const ft_update *u)
 static void sgd_block(void *arg, int i)
 {
     const job *j = arg;
-    int64_t at = (int64_t)i * FT_BLOCK, n = ft_block_end(j->n, FT_BLOCK, i) - at;
+    int64_t at = (int64_t)i * FT_BLOCK, n = ft_piece_end(j->n, FT_BLOCK, i) - at;
     j->simd->sgd(j->update->param + at, j->m + at, j->update->grad + at, &j->step, n);
 }
 
@@ -45,7 +45,7 @@ static void sgd_update(const ft_update *u)
              .m = u->state,
              .step = ft_sgd_step_of(u),
              .n = ft_shape_count(&u->spec->shape)};
-    ft_team_run(u->team, ft_blocks(j.n, FT_BLOCK), sgd_block, &j);
+    ft_team_run(u->team, ft_pieces(j.n, FT_BLOCK), sgd_block, &j);
 }
 
 float ft_sgd_rate_ahead(const ft_prediction *q)
@@ -60,7 +60,7 @@ static void predict_block(void *arg, int i)
     const ft_prediction *q = arg;
     const float *m = q->state, rate = ft_sgd_rate_ahead(q);
     int64_t at = (int64_t)i * FT_BLOCK;
-    int64_t end = ft_block_end(ft_shape_count(&q->spec->shape), FT_BLOCK, i);
+    int64_t end = ft_piece_end(ft_shape_count(&q->spec->shape), FT_BLOCK, i);
     for (; at < end; at++) q->out[at] = q->param[at] - rate * m[at];
 }
 
@@ -68,7 +68,7 @@ static void predict_block(void *arg, int i)
 static void sgd_predict(const ft_prediction *q)
 {
     int64_t n = ft_shape_count(&q->spec->shape);
-    ft_team_run(q->team, ft_blocks(n, FT_BLOCK), predict_block, (void *)(uintptr_t)q);
+    ft_team_run(q->team, ft_pieces(n, FT_BLOCK), predict_block, (void *)(uintptr_t)q);
 }
 
 const ft_optimizer ft_optimizer_sgd = {

@@ -18,7 +18,7 @@ static void squares_part(void *arg, int i)
 {
     const job *j = arg;
     int64_t from = i * j->part;
-    j->sums[i] = j->squares(j->x + from, ft_block_end(j->n, j->part, i) - from);
+    j->sums[i] = j->squares(j->x + from, ft_piece_end(j->n, j->part, i) - from);
 }
 
 /* Over parts, which follow from n alone. */
@@ -29,7 +29,7 @@ static double sum_parts(job j, void (*work)(void *arg, int i), int64_t n, ft_tea
     j.sums = sums;
     j.n = n;
     j.part = part < FT_BLOCK ? FT_BLOCK : part;
-    int n_parts = ft_blocks(n, j.part);
+    int n_parts = ft_pieces(n, j.part);
     ft_team_run(team, n_parts, work, &j);
     for (int i = 0; i < n_parts; i++) total += sums[i];
     return total;
@@ -40,7 +40,7 @@ static void distance_part(void *arg, int i)
 {
     const job *j = arg;
     double sums[8] = {0};
-    int64_t at = i * j->part, end = ft_block_end(j->n, j->part, i);
+    int64_t at = i * j->part, end = ft_piece_end(j->n, j->part, i);
     for (; at + 8 <= end; at += 8)
         for (int k = 0; k < 8; k++) {
             const double d = (double)(j->x[at + k] - j->y[at + k]);
@@ -74,14 +74,14 @@ static void add_block(void *arg, int i)
 {
     job *j = arg;
     int64_t from = (int64_t)i * FT_BLOCK;
-    if (!j->simd->add(j->dst + from, j->x + from, ft_block_end(j->n, FT_BLOCK, i) - from))
+    if (!j->simd->add(j->dst + from, j->x + from, ft_piece_end(j->n, FT_BLOCK, i) - from))
         atomic_store(&j->odd, true);
 }
 
 bool ft_sum_into(float *dst, const float *src, int64_t n, ft_team *team)
 {
     job j = {.simd = ft_optim_simd_get(), .dst = dst, .x = src, .n = n};
-    ft_team_run(team, ft_blocks(n, FT_BLOCK), add_block, &j);
+    ft_team_run(team, ft_pieces(n, FT_BLOCK), add_block, &j);
     return !atomic_load(&j.odd);
 }
 
@@ -142,7 +142,7 @@ static void sum_rows(void *arg, int piece)
 {
     term_job *j = arg;
     bool finite = true;
-    for (int64_t i = piece * j->group; i < ft_block_end(j->rows, j->group, piece); i++)
+    for (int64_t i = piece * j->group; i < ft_piece_end(j->rows, j->group, piece); i++)
         finite = sum_row(j, i) && finite;
     if (!finite) atomic_store(&j->odd, true);
 }
@@ -157,6 +157,6 @@ bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64
                   .rows = rows,
                   .width = width,
                   .group = width < FT_BLOCK ? FT_BLOCK / (width ? width : 1) : 1};
-    if (n > 1) ft_team_run(team, ft_blocks(rows, j.group), sum_rows, &j);
+    if (n > 1) ft_team_run(team, ft_pieces(rows, j.group), sum_rows, &j);
     return !atomic_load(&j.odd);
 }
