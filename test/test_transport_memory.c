@@ -16,15 +16,16 @@ typedef struct message {
 static struct {
     message of[MESSAGES];
     int first, n;
-    int receives_left, tests_left; /* until one fails; 0: none does */
-    void *last_place;              /* of what is received */
-    bool stuck;                    /* nothing that was begun is done */
+    int sends_left, receives_left, tests_left; /* until one fails; 0: none does */
+    void *last_place;                          /* of what is received */
+    bool stuck;                                /* nothing that was begun is done */
 } under_way;
 
 static int fake_send(const void *data, int bytes, int to, int tag, void **request)
 {
-    message *m = &under_way.of[under_way.n++];
     (void)to;
+    if (under_way.sends_left && --under_way.sends_left == 0) return -5;
+    message *m = &under_way.of[under_way.n++];
     memcpy(m->bytes, data, (size_t)bytes);
     m->n = bytes;
     m->tag = tag;
@@ -91,7 +92,8 @@ static ft_world *open_world(void)
     w->ends[0].fd = -1;
     pthread_mutex_init(&w->carrying, NULL);
     pthread_mutex_init(&w->lock, NULL);
-    under_way.first = under_way.n = under_way.receives_left = under_way.tests_left = 0;
+    under_way.first = under_way.n = 0;
+    under_way.sends_left = under_way.receives_left = under_way.tests_left = 0;
     under_way.stuck = false;
     return w;
 }
@@ -242,6 +244,25 @@ static void test_half_a_message(void)
     close_world(w, live);
 }
 
+/* Of a message in two pieces MPI was given the first one alone: the copy is MPI's. */
+static void test_half_a_message_leaves(void)
+{
+    int64_t live = ft_alloc_live();
+    ft_world *w = open_world();
+    char *own = ft_alloc(4);
+    sending *first = list_add(&w->waiting, sizeof *first);
+    *first = (sending){.tag = TAG, .bytes = 2, .data = own};
+    sending *last = list_add(&w->waiting, sizeof *last);
+    *last = (sending){.tag = TAG, .bytes = 2, .data = own + 2, .own = own};
+    under_way.stuck = true;
+    under_way.sends_left = 2;
+    ft_world_progress(w);
+    CHECK_STATUS(ft_world_health(w, NULL), FT_HANG);
+    CHECK(under_way.n == 1);
+    close_world(w, live + 1);
+    ft_free(own);
+}
+
 /* Of a message in two pieces the last one has no room among those that wait: neither does. */
 static void test_half_a_message_waits(void)
 {
@@ -282,6 +303,7 @@ int main(void)
     RUN(test_no_place);
     RUN(test_half_a_message);
     RUN(test_half_a_message_waits);
+    RUN(test_half_a_message_leaves);
     RUN(test_a_measurement_fails);
     return check_report();
 }

@@ -249,16 +249,26 @@ static void part(ft_world *w)
     world_flush(w, LEAVE_NS);
 }
 
+/* Whether MPI has the message's last piece, or one before it in the same copy. */
+static bool is_begun(const ft_world *w, int last)
+{
+    const sending *all = w->sends.items;
+    bool begun = all[last].request != NULL;
+    for (int i = 0; i < last && !begun; i++) {
+        uintptr_t own = (uintptr_t)all[last].own, at = (uintptr_t)all[i].data;
+        begun = all[i].request && at >= own && at < (uintptr_t)all[last].data;
+    }
+    return begun;
+}
+
 /* Letters that nobody took or that had not come, and copies that did not leave; what MPI was given
  * is MPI's after a failure, and has a request. */
 static void free_messages(ft_world *w)
 {
     for (int i = 0; i < w->letters.n; i++) ft_free(((ft_letter *)w->letters.items)[i].data);
     for (int i = 0; i < w->waiting.n; i++) ft_free(((sending *)w->waiting.items)[i].own);
-    for (int i = 0; i < w->sends.n; i++) {
-        const sending *s = &((sending *)w->sends.items)[i];
-        if (!s->request) ft_free(s->own);
-    }
+    for (int i = 0; i < w->sends.n; i++)
+        if (!is_begun(w, i)) ft_free(((sending *)w->sends.items)[i].own);
     for (int i = 0; i < w->receives.n; i++) { /* as beats that come while the world ends */
         const receiving *r = &((receiving *)w->receives.items)[i];
         if (!r->heard && !(atomic_load(&w->failed) && r->request)) ft_free(r->data);

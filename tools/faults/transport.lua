@@ -88,4 +88,7 @@ return {
       "what MPI was not given is left to it" },
    { "src/transport/world.c", "if (!whole) w->waiting.n = before;", "(void)before;",
       "c/transport_memory", "half a message waits behind a failure" },
+   { "src/transport/world.c", "begun = all[i].request && at >= own",
+      "begun = all[i].request && at > own", "c/transport_memory",
+      "a copy goes of which MPI has a part" },
 }
