@@ -107,8 +107,7 @@ describe("args", function()
          { "--optimizer=sgd" }, { "--recompute=never" }, { "--update=end" }, { "--swap=auto" },
          { "--swap-dir=d" }, { "--staleness=stash" }, { "--max-staleness=1" }, { "--lora=4" },
          { "--lora-alpha=2" }, { "--lora-targets=v" }, { "--groups=*.bias: decay 0" },
-         { "--schedule=async" }, { "--packs=2" }, { "--forward-micro-batches=2" },
-         { "--train-file=x" } }
+         { "--schedule=async" }, { "--packs=2" }, { "--forward-micro-batches=2" } }
       do
          words[#words + 1] = "--eval-only"
          local fault = files.failure(args.parse, recipe, words)

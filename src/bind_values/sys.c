@@ -61,7 +61,7 @@ static int sys_has_bf16(lua_State *L)
 static int sys_allow_kernels(lua_State *L)
 {
     ft_error err;
-    if (ft_cpu_allow(luaL_checkstring(L, 1), &err) != FT_OK) return script_raise(L, &err);
+    if (ft_cpu_allow(script_check_string(L, 1), &err) != FT_OK) return script_raise(L, &err);
     return 0;
 }
 

@@ -96,23 +96,26 @@ end
 
 --- A partition in a word: its name, "custom", or the scopes at which stages begin.
 function M.title(how)
-   if type(how) == "table" then return table.concat(how, ",") end
+   if type(how) == "table" then
+      local words = {}
+      for i, scope in ipairs(how) do words[i] = tostring(scope) end
+      return table.concat(words, ",")
+   end
    return type(how) == "function" and "custom" or tostring(how)
 end
 
---- Partitions in a word each, which stand beside each other; several functions have numbers.
+--- What tells functions among partitions apart that stand beside each other.
 -- @tparam table hows
--- @treturn table by partition
+-- @treturn table by function; none where there is one alone
 function M.titles(hows)
    local titles, functions = {}, {}
    for _, how in ipairs(hows) do
-      if type(how) == "function" and not titles[how] then functions[#functions + 1] = how end
-      titles[how] = M.title(how)
+      if type(how) == "function" and not titles[how] then
+         functions[#functions + 1] = how
+         titles[how] = ("%s %d"):format(M.title(how), #functions)
+      end
    end
-   for i, how in ipairs(#functions > 1 and functions or {}) do
-      titles[how] = ("%s %d"):format(titles[how], i)
-   end
-   return titles
+   return #functions > 1 and titles or {}
 end
 
 -- Stages of mixed and best for each device, at most, when nobody says how many.

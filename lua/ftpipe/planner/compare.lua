@@ -252,8 +252,9 @@ function Beside.__tostring(list)
    local titles = placement.titles(hows)
    for i = 0, #list do
       local row = {}
+      local title = titles[hows[i]] or placement.title(hows[i])
       for _, each in ipairs(PLANS) do
-         row[#row + 1] = i == 0 and each[1] or each[2](list[i], titles[hows[i]])
+         row[#row + 1] = i == 0 and each[1] or each[2](list[i], title)
       end
       for k, each in ipairs(own) do table.insert(row, 1 + k, i == 0 and each[1] or each[2][i]) end
       cells[i + 1] = row
