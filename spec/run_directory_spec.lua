@@ -244,6 +244,23 @@ describe("an --out that is used already", function()
       assert.same(before, digests(root .. "/run"))
    end)
 
+   it("is refused when it holds what no run writes, or is inside a run", function()
+      core.sys.mkdir(root .. "/mine")
+      core.sys.write_file(root .. "/mine/notes.txt", "")
+      core.sys.write_file(root .. "/mine/log.txt", "")
+      for _, more in ipairs { {}, { "--resume" }, { "--dry-run" } } do
+         refused("%-%-out /.*/mine holds what is no run's %(/.*/mine/notes.txt%): choose an empty "
+            .. "or new directory", "--out", root .. "/mine", unpack(more))
+      end
+      for _, place in ipairs { "/run/new", "/run/new/er", "/run/hf/../new" } do
+         refused("is inside the run /.*/run: give a directory outside of it", "--out",
+            root .. place)
+      end
+      os.remove(root .. "/mine/notes.txt")
+      train(root, root .. "/mine", "2")
+      files.remove(root .. "/mine")
+   end)
+
    it("is not written to where the run reads", function()
       core.sys.mkdir(root .. "/out/data")
       core.sys.write_file(root .. "/out/rows.jsonl", "")

@@ -135,6 +135,44 @@ describe("ftpipe runs", function()
       assert.matches("/a +running", (ftpipe { "runs", "ls", directory }))
       lock:free()
    end)
+
+   it("leaves what is not of the run where that is removed, and names it", function()
+      local path = directory .. "/mine"
+      train("mine")
+      for _, name in ipairs { "notes.txt", "hf/card.md", "checkpoints/step-2/hf/mine.bin" } do
+         core.sys.write_file(path .. "/" .. name, name)
+      end
+      core.sys.mkdir(path .. "/plan.txt.old")
+      core.sys.mkdir(path .. "/hf.tmp-1")
+      core.sys.write_file(path .. "/hf.tmp-1/config.json", "") -- of a process that was killed
+      assert.matches("/mine would be removed, but %S+ and 3 more are not of the run and stay; "
+         .. "give %-%-yes\n$", (ftpipe { "runs", "rm", path }))
+      assert.matches("^removed the run in %S+/mine; %S+ and 3 more are not of the run and stay\n$",
+         (ftpipe { "runs", "rm", path, "--yes" }))
+      assert.equal(("checkpoints checkpoints/step-2 checkpoints/step-2/hf "
+         .. "checkpoints/step-2/hf/mine.bin hf hf/card.md notes.txt plan.txt.old "):gsub(" ", "\n"),
+         (process.shell(("cd '%s' && find * | sort"):format(path))))
+      files.remove(path)
+   end)
+
+   it("removes no run around another, and with a run the link to it", function()
+      local path, link = directory .. "/outer", directory .. "/link"
+      train("outer")
+      os.execute(("cp -r '%s/a' '%s/inner'"):format(directory, path))
+      assert.equal(2, select(2, ftpipe({ "runs", "ls", path }):gsub("\n", "")))
+      process.refused(2, "outer: another run is in it, %S+/outer/inner: remove that first, or move",
+         { "runs", "rm", path, "--yes" })
+      local lock = core.io.lock(path .. "/inner/lock")
+      process.refused(2, "outer: a process is running in it, in %S+/outer/inner: wait for that",
+         { "runs", "rm", path, "--yes" })
+      lock:free()
+      os.execute(("ln -s outer/inner '%s'"):format(link))
+      assert.matches("^removed %S+/outer/inner, to which %S+/link was a link\n$",
+         (ftpipe { "runs", "rm", link, path .. "/inner", "--yes" }))
+      assert.is_nil(core.io.link_target(link))
+      assert.equal("removed " .. path .. "\n", (ftpipe { "runs", "rm", path, "--yes" }))
+      assert.is_nil(core.sys.exists(path))
+   end)
 end)
 
 describe("ftpipe doctor", function()

@@ -10,6 +10,7 @@ local events = require("ftpipe.store.events")
 local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
+local own = require("ftpipe.store.own")
 local records = require("ftpipe.store.record")
 local run_name = require("ftpipe.store.name")
 local small_file = require("ftpipe.base.small_file")
@@ -52,17 +53,18 @@ end
 
 --- Adds the runs of a directory, and of those in it.
 local function collect(path, depth, list)
-   if core.sys.exists(records.path(path)) then
+   local is_run = core.sys.exists(records.path(path))
+   if is_run then
       local ok, run = pcall(read, path)
       list[#list + 1] = ok and run
          or { path = path, state = "unreadable", flags = {}, summary = {} }
-      return list
    end
    if depth > DEEPEST or core.sys.exists(path) ~= "directory" then return list end
    for _, name in ipairs(core.sys.list_dir(path)) do
       local inner = path .. "/" .. name
       local beside = (core.io.link_target(inner) or "/"):find("/") == nil -- as `latest`
-      if not beside and core.sys.exists(inner) == "directory" then
+      local part = is_run and own.is_own(name)
+      if not beside and not part and core.sys.exists(inner) == "directory" then
          collect(inner, depth + 1, list)
       end
    end
@@ -276,20 +278,50 @@ function ACTIONS.reindex(words)
    end
 end
 
+local function is_run(path)
+   return core.sys.exists(records.path(path)) ~= nil or directories.writer(path) ~= nil
+end
+
+--- Raises where a directory is no run, or is one that must not be removed now.
+local function check_removable(path)
+   need_run(path)
+   if directories.writer(path) then usage("%s: a process is running there", path) end
+   local inner = own.below(path, is_run)
+   if not inner then return end
+   usage(directories.writer(inner) and "%s: a process is running in it, in %s: wait for that"
+      or "%s: another run is in it, %s: remove that first, or move it", path, inner)
+end
+
+--- "notes.txt is not of the run and stays"; nil where all is of the run.
+local function stays(path)
+   local foreign = own.foreign(path)
+   if not foreign[1] then return nil end
+   local first, more = foreign[1]:sub(#path + 2), #foreign - 1
+   return more == 0 and first .. " is not of the run and stays"
+      or ("%s and %d more are not of the run and stay"):format(first, more)
+end
+
+--- Removes a run, and the link by which it was named.
+local function remove(path, rest)
+   local real, link = core.sys.real_path(path), path:gsub("/+$", "")
+   local is_link = core.io.link_target(link) ~= nil
+   own.remove(real)
+   run_name.link(real)
+   if rest then return print(("removed the run in %s; %s"):format(path, rest)) end
+   if is_link and not core.sys.exists(link) then os.remove(link) end
+   print("removed " .. (is_link and ("%s, to which %s was a link"):format(real, path) or path))
+end
+
 function ACTIONS.rm(words, flags)
    if #words == 0 then need_run(nil) end
+   for _, path in ipairs(words) do check_removable(path) end
    for _, path in ipairs(words) do
-      need_run(path)
-      if directories.writer(path) then usage("%s: a process is running there", path) end
-   end
-   for _, path in ipairs(words) do
-      if flags.yes then
-         local real = core.sys.real_path(path)
-         require("ftpipe.model.replace").remove(real)
-         run_name.link(real)
-         print("removed " .. path)
-      else
-         print(("%s would be removed; give --yes"):format(path))
+      local is_left = core.sys.exists(path) -- else it was removed by another name
+      local rest = is_left and stays(core.sys.real_path(path))
+      if is_left and flags.yes then
+         remove(path, rest)
+      elseif is_left then
+         print(("%s would be removed%s; give --yes"):format(path, rest and ", but " .. rest or ""))
       end
    end
 end

@@ -383,6 +383,14 @@ local function stays(name)
    return not OF_ONE_MODEL[name]
 end
 
+--- Whether `save` writes a file of this name, with some tokenizer and some weights.
+function M.writes(name)
+   for _, carried in ipairs(CARRIED) do
+      if name == carried then return true end
+   end
+   return not stays(name)
+end
+
 --- Saves a model as a directory that `open` and Hugging Face transformers read.
 --
 -- The directory appears whole or not at all; one that is there is replaced, and files in it that

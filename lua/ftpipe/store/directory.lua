@@ -16,6 +16,7 @@ local core = require("ftpipe.core")
 local events = require("ftpipe.store.events")
 local left = require("ftpipe.store.left")
 local named = require("ftpipe.base.named")
+local own = require("ftpipe.store.own")
 local peft = require("ftpipe.model.peft")
 local records = require("ftpipe.store.record")
 local replace = require("ftpipe.model.replace")
@@ -129,6 +130,32 @@ local function check_apart(args)
    end
 end
 
+--- The run that a directory is in, nil when it is in none.
+local function run_around(out)
+   local path = core.sys.real_path(above(out))
+   if core.sys.exists(out) then path = path:match("^(.*)/") end
+   while path and path ~= "" do
+      if core.sys.exists(records.path(path)) then return path end
+      path = path:match("^(.*)/")
+   end
+   return nil
+end
+
+--- Refuses a place for a new run that is in another run, or somebody else's.
+local function check_place(args)
+   local out = args.out
+   if contents(out) then return end
+   local around = run_around(out)
+   if around then
+      usage.of(args, "{out=%s} is inside the run %s: give a directory outside of it", out, around)
+   end
+   local foreign = core.sys.exists(out) and own.foreign(out)[1]
+   if foreign then
+      usage.of(args, "{out=%s} holds what is no run's (%s): choose an empty or new directory", out,
+         foreign)
+   end
+end
+
 local function is_planning(args)
    return args.devices ~= nil and not core.engine.devices(args.devices)[1].executes
 end
@@ -152,15 +179,7 @@ function M.check(args)
    check_writable(args)
    check_unused(args)
    check_apart(args)
-end
-
--- What a run writes and reads again, in its directory.
-local OWN = {}
-for _, name in ipairs { "run.json", "recipe.lua", "log.txt", "plan.txt", "plan-evaluate.txt",
-   "metrics.jsonl", "summary.json", "timeline.json", "predictions.jsonl", "lock", "hf",
-   "checkpoints" }
-do
-   OWN[name] = true
+   check_place(args)
 end
 
 --- Raises when a file that a command is to write, with --out, is one of a run's own.
@@ -170,7 +189,7 @@ end
 function M.check_file(run, out)
    local root, path = core.sys.real_path(run), core.sys.real_path(out)
    local inner = root and path and path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
-   if inner and OWN[inner:match("^[^/]+")] then
+   if inner and own.is_own(inner:match("^[^/]+")) then
       usage("%s is a file of the run itself: write to another path", out)
    end
 end
