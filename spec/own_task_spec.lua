@@ -79,6 +79,24 @@ describe("a training loop", function()
       end)
    end)
 
+   it("trains no plan that is only to be looked at, and writes nothing for it", function()
+      files.in_directory(function(dir)
+         local script, out = "examples/own_task.lua", dir .. "/run"
+         for _, words in ipairs {
+            { script, "--dry-run" }, { "plan", script }, { script, "--devices", "sim:2x11GB" },
+         } do
+            for _, word in ipairs { "--profile", "modelled", "--out", out, "--steps", "5" } do
+               words[#words + 1] = word
+            end
+            local printed, err, exit = process.ftpipe(words)
+            assert.equal(0, exit, err)
+            assert.matches("\n1f1b\t2\nplan: 1f1b, 2 stages .*\npredicted: [^\n]+\n", printed)
+            assert.not_matches("accuracy", printed)
+            assert.is_nil(core.sys.exists(out))
+         end
+      end)
+   end)
+
    it("may be left, or evaluate in its middle: the weights are those after run.done steps",
       function()
          files.in_directory(function(dir)

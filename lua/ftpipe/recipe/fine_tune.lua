@@ -13,7 +13,6 @@ local opts = require("ftpipe.base.opts")
 local plans = require("ftpipe.plan")
 local rehearse = require("ftpipe.run.rehearse")
 local runs = require("ftpipe.run")
-local wanted = require("ftpipe.run.wanted")
 
 local rules = {
    args = { type = "table", required = true },
@@ -61,17 +60,10 @@ return function(o)
       model = model, data = data, args = args, schedule = o.schedule, partition = o.partition,
       groups = o.groups,
    }
-   print(plan)
-   plan:check()
-   if plan.only then
-      wanted(task, data)
-      if plan.devices[1].executes then
-         rehearse { plan = plan, task = task, data = data, args = args }
-      end
-      return plan
-   end
+   local planned = { plan = plan, task = task, data = data, args = args }
+   if rehearse(planned) then return plan end
 
-   local run = runs.new { plan = plan, task = task, data = data, args = args }
+   local run = runs.new(planned)
    if not args.eval_only then
       if not args.out and not model.embedded then
          run:say(named.words(args, "nothing will be kept; {out=auto} keeps it below out/"))

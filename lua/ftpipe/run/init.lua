@@ -18,7 +18,9 @@ local opts = require("ftpipe.base.opts")
 local directories = require("ftpipe.store.directory")
 local ranks = require("ftpipe.run.ranks")
 local records = require("ftpipe.store.record")
+local rehearse = require("ftpipe.run.rehearse")
 local report = require("ftpipe.report.run")
+local run_name = require("ftpipe.store.name")
 local scaling = require("ftpipe.base.scaling")
 local scores = require("ftpipe.run.score")
 local spark = require("ftpipe.base.spark")
@@ -68,8 +70,18 @@ local RULES = {
    threaded = { type = "boolean", default = true, help = "false: a replay on one thread" },
 }
 
+--- Ends a script at the run of a plan that can only be looked at: shows it, with what the run would
+-- stop at.
+local function end_planning(o)
+   if not run_name.script() then
+      opts.fail("ft.run", "the plan is of devices that are not here: print(plan) shows it")
+   end
+   rehearse(o)
+   os.exit(0, true)
+end
+
 --- A run, ready for its first step: memory taken, weights read, or the checkpoint that it goes on
--- from.
+-- from. With --dry-run, or devices that are not there, the plan is printed and the script ends.
 -- @tparam table o plan, task, data (as the task loads it), args (of ft.args; those that change no
 --   plan are read here, as out, resume and transport); threaded (false: a replay of the plan on one
 --   thread)
@@ -79,6 +91,7 @@ function M.new(o)
    if args.out then training.need(o, "task", named.name(args, "out")) end
    if args.resume then training.need(o, "data", named.name(args, "resume")) end
    plan.options.model:check_trainable(args.resume)
+   if plan.only then end_planning(o) end
    wanted(o.task, o.data)
    local run = fields.new(Run, {
       plan = plan,

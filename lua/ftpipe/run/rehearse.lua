@@ -1,13 +1,14 @@
---- What a run would stop at before its first step, found without running it, and in the words of
--- the run itself. Flags, data, devices and memory were checked when it was planned; here the rest:
--- another process in --out, NCCL where it is asked for, the directory of swaps and its room,
--- tensors of the checkpoint, arguments with which a run does not go on, the first batch, room for a
--- checkpoint. Nothing is written, and no weight is read.
+--- A plan shown, and what its run would stop at before its first step, found without running it, in
+-- the words of the run itself. Flags, data, devices and memory were checked when it was planned;
+-- here the rest: another process in --out, NCCL where it is asked for, the directory of swaps and
+-- its room, tensors of the checkpoint, arguments with which a run does not go on, the first batch,
+-- room for a checkpoint. Nothing is written, and no weight is read.
 
 local directories = require("ftpipe.store.directory")
 local feed = require("ftpipe.data.feed")
 local states = require("ftpipe.store.state")
 local transport = require("ftpipe.placement.transport")
+local wanted = require("ftpipe.run.wanted")
 
 --- The first batch against the graph of its length.
 local function check_batch(plan, data)
@@ -29,10 +30,7 @@ local function check_start(o, path)
 end
 
 --- Raises what is wrong.
--- @tparam table o plan (which fits); task; data, nil without; args
--- @raise not found, malformed data, shape mismatch, invalid argument, input or output failed,
---   unsupported
-return function(o)
+local function rehearse(o)
    local plan, args = o.plan, o.args
    if args.out then directories.check_free(args) end
    transport.rehearse(args, plan.devices)
@@ -51,4 +49,20 @@ return function(o)
          out = args.out, plan = plan, model = plan.options.model, losses = {}, args = args,
       }
    end
+end
+
+--- Prints a plan and refuses one that does not fit; of one that can only be looked at, also what a
+-- run would stop at.
+-- @tparam table o plan; task; data, nil without; args
+-- @treturn boolean whether that is all that the plan is for
+-- @raise plan infeasible, not found, malformed data, shape mismatch, invalid argument, input or
+--   output failed, unsupported
+return function(o)
+   local plan = o.plan
+   print(plan)
+   plan:check()
+   if not plan.only then return false end
+   wanted(o.task, o.data)
+   if plan.devices[1].executes then rehearse(o) end
+   return true
 end
