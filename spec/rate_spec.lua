@@ -1,6 +1,7 @@
 local args = require("ftpipe.recipe.args")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local left = require("ftpipe.store.left")
 local process = require("spec.support.process")
 local rates = require("ftpipe.trained.rate")
 local schedules = require("ftpipe.schedule")
@@ -30,6 +31,25 @@ describe("the learning rate of a run", function()
          assert.near(falls.peak / 2, core.engine.rate(falls, 182), 1e-12)
          assert.equal(0, core.engine.rate(falls, 200))
       end
+   end)
+
+   it("stays where weights may not be late, and losses are those of 1f1b to the bit", function()
+      assert.equal("constant", rate("async", { "--max-staleness", "0" }).schedule)
+      assert.equal("cooldown", rate("async", { "--max-staleness", "1" }).schedule)
+      files.in_directory(function(dir)
+         local function losses(...)
+            local out, list = ("%s/%s"):format(dir, select("#", ...)), {}
+            local _, err, code = process.ftpipe { "recipes/t5_rte.lua", "--steps", "6", "--devices",
+               "cpu:2", "--profile", "modelled", "--eval-limit", "4", "--out", out, "--schedule",
+               ... }
+            assert.equal(0, code, err)
+            for _, row in ipairs(left.rows(out)) do list[#list + 1] = row.loss end
+            return list
+         end
+         local drained = losses("1f1b")
+         assert.equal(6, #drained)
+         assert.same(drained, losses("async", "--max-staleness", "0"))
+      end)
    end)
 
    it("is what --lr-schedule says with either", function()

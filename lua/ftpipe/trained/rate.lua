@@ -8,12 +8,13 @@ local M = {}
 --- After warm-up the rate stays, unless --lr-schedule says otherwise. With a schedule that does
 -- not drain it falls to 0 over the last fifth of the run: late weights differ from the newest
 -- ones by steps of the size of the rate, so at a rate that stays it is luck how the last steps
--- leave the model (doc/staleness.md).
+-- leave the model (doc/staleness.md). With --max-staleness 0 none are late.
 local function schedule_of(args, synchronous)
-   return args.lr_schedule or (synchronous and "constant" or "cooldown")
+   local is_late = not synchronous and args.max_staleness ~= 0
+   return args.lr_schedule or (is_late and "cooldown" or "constant")
 end
 
---- @tparam table args of ft.args: lr, lr_schedule and warmup (may be nil)
+--- @tparam table args of ft.args: lr, lr_schedule, warmup and max_staleness (may be nil)
 -- @tparam boolean synchronous the schedule of the run drains
 -- @tparam int steps of the whole run; warm-up is never more than a tenth of them
 -- @treturn table what engine.rate takes: schedule, peak, warmup, steps
