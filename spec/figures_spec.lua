@@ -41,11 +41,14 @@ local function assert_numbers(summary, but)
 end
 
 describe("the running mean of losses", function()
-   it("begins with the first and follows slowly", function()
+   it("weighs each 0.9 of the one after it, the first as well", function()
       assert.is_nil(figures.mean {})
       assert.equal(3, figures.mean { 3 })
-      assert.near(0.9 * 3 + 0.1 * 1, figures.mean { 3, 1 }, 1e-12)
-      assert.near(0.9 * (0.9 * 3 + 0.1 * 1) + 0.1 * 2, figures.mean { 3, 1, 2 }, 1e-12)
+      assert.near((0.9 * 3 + 1) / 1.9, figures.mean { 3, 1 }, 1e-12)
+      assert.near((0.81 * 3 + 0.9 * 1 + 2) / 2.71, figures.mean { 3, 1, 2 }, 1e-12)
+      local losses = { 1000 }
+      for i = 2, 100 do losses[i] = 1 end
+      assert.near(1 + 999 * 0.9 ^ 99 * 0.1 / (1 - 0.9 ^ 100), figures.mean(losses), 1e-9)
    end)
 end)
 

@@ -23,7 +23,7 @@ return {
    { "lua/ftpipe/plan/arguments.lua", 'in_host and "measured"',
       'in_host and not args.eval_only and "measured"', "spec/evaluation",
       "evaluation is planned with modelled costs" },
-   { "lua/ftpipe/store/figures.lua", "(1 - SHARE) * mean + SHARE * loss", "(mean + loss) / 2",
+   { "lua/ftpipe/store/figures.lua", "(1 - KEPT ^ n)", "(1 - KEPT ^ n) / 2",
       "spec/figures", "the running mean forgets at once" },
    { "src/data/batcher.c", "counted[column->group]) continue", "false) continue",
       "spec/batcher", "tokens count once for each column" },

@@ -49,7 +49,7 @@ end
 --- Notes the figures of a step, in the step itself: what the line shows is what the row says.
 local function note_step(run, leg, step)
    run.losses[#run.losses + 1] = step.loss
-   run.loss_mean = figures.next_mean(run.loss_mean, step.loss)
+   run.loss_mean = figures.next_mean(run.loss_mean, step.loss, #run.losses)
    run.tokens = run.tokens + leg.tokens[leg.taken]
    step.loss_mean, step.tokens = run.loss_mean, leg.tokens[leg.taken]
    step.seconds = (step.end_ns - leg.end_ns) / 1e9

@@ -7,17 +7,21 @@ local waits = require("ftpipe.schedule.waits")
 
 local M = {}
 
-local SHARE = 0.1 -- of a new loss in the running mean
+local KEPT = 0.9 -- of a loss's weight in the running mean, with each loss after it
 
 --- The running mean of losses with one more: each weighs 0.9 of the one after it.
 -- @tparam ?number mean nil before the first
 -- @tparam number loss
-function M.next_mean(mean, loss) return mean and (1 - SHARE) * mean + SHARE * loss or loss end
+-- @tparam int n how many losses they are, with this one
+function M.next_mean(mean, loss, n)
+   if not mean then return loss end
+   return mean + (loss - mean) * (1 - KEPT) / (1 - KEPT ^ n)
+end
 
 --- The running mean after all of these losses; nil after none.
 function M.mean(losses)
    local mean
-   for _, loss in ipairs(losses) do mean = M.next_mean(mean, loss) end
+   for n, loss in ipairs(losses) do mean = M.next_mean(mean, loss, n) end
    return mean
 end
 
