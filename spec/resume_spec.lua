@@ -507,6 +507,17 @@ describe("a run that cannot be resumed", function()
       end)
    end)
 
+   it("says which step it has reached where it would end before", function()
+      files.in_directory(function(dir)
+         local flags = { "--out", dir .. "/run", "--lr-schedule", "constant" }
+         follow(dir, { flags = flags })
+         local before = core.sys.read_file(dir .. "/run/run.json")
+         refused(dir, 2, "%-%-resume: %S+/step%-20 was written after step 20, and %-%-steps 19 "
+            .. "ends before: give %-%-steps 20 or more\n", with(flags, "--resume", "--steps", "19"))
+         assert.equal(before, core.sys.read_file(dir .. "/run/run.json"))
+      end)
+   end)
+
    it("says which process is running there, and lets it go on", function()
       files.in_directory(function(dir)
          local flags = { "--out", dir .. "/run", "--save-every", "1" }

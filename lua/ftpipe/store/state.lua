@@ -22,6 +22,7 @@ local processor = require("ftpipe.base.processor")
 local replace = require("ftpipe.model.replace")
 local scaling = require("ftpipe.base.scaling")
 local small_file = require("ftpipe.base.small_file")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 
@@ -99,8 +100,9 @@ local function missing(run)
       megabytes(needed - free), megabytes(needed), megabytes(free))
 end
 
---- What is left when a checkpoint could not be written.
-local function what_is_left(run)
+--- What is left of a run that ends here.
+-- @local
+function M.what_is_left(run)
    local found = M.find(run.out)
    return found and named.words(run.args, "%s is whole, {resume} goes on from it"):format(found)
       or "there is no checkpoint yet"
@@ -112,7 +114,7 @@ function M.check_room(run)
    local lack = missing(run)
    if lack then
       core.fail("input or output failed", ("%s: no room for a checkpoint: %s; %s"):format(run.out,
-         lack, what_is_left(run)))
+         lack, M.what_is_left(run)))
    end
 end
 
@@ -203,7 +205,7 @@ function M.write(run, is_best)
       local lack = missing(run)
       core.fail(type(problem) == "table" and problem.status or "input or output failed",
          ("step %d could not be saved: %s%s; %s"):format(run.done, tostring(problem),
-            lack and " (" .. lack .. ")" or "", what_is_left(run)))
+            lack and " (" .. lack .. ")" or "", M.what_is_left(run)))
    end
    return root .. "/" .. name
 end
@@ -348,6 +350,14 @@ function M.restore(run, path)
    run.model:restore(path .. "/hf", run.plan.graphs[1]:params(), M.params_of(run, false))
 end
 
+--- Raises where a run has gone on for longer than it is to.
+local function check_steps(run, step, path)
+   local steps = run.plan.options.steps
+   if not steps or step <= steps then return end
+   usage.of(run.args, "{resume}: %s was written after step %d, and %s ends before: give {steps=%d} "
+      .. "or more", path, step, named.value(run.args, "steps", steps), step)
+end
+
 --- Raises where a run would not go on from a checkpoint because of its arguments.
 -- @tparam table run of it: what store/numbers.lua looks at
 -- @tparam string path of the checkpoint
@@ -356,6 +366,7 @@ end
 function M.check(run, path)
    local record = read_record(path)
    numbers.check(run, record.numbers or {}, record.step, path)
+   check_steps(run, record.step, path)
    return record
 end
 
