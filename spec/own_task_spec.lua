@@ -40,6 +40,20 @@ local summary = run:close(score)
 print(summary.steps, #run.losses)
 ]]
 
+-- A task whose metric gives what is returned at the end, and how to train it.
+local SCORED = [[
+local ft = require("ftpipe")
+local args = ft.args { "Colours.", preset = "t5", steps = { default = 4 } }
+local colour = ft.task.load("examples/tasks/colour.lua") {}.definition
+local calls = 0
+local make = ft.task.define { kind = "text2text", name = "own", answers = colour.answers,
+   label = colour.label, layouts = colour.layouts, sample = colour.sample, max_source = 64,
+   max_target = 4, metric = { name = "mine", better = "higher", start = function()
+      return { add = function() end, result = function() %s end }
+   end } }
+return ft.fine_tune { args = args, task = make {} }
+]]
+
 -- Prints what runs say that lack an option; the flags are --eval-every 2.
 local LACKING = [[
 local ft = require("ftpipe")
@@ -125,6 +139,29 @@ describe("a training loop", function()
             assert.equal(loss, select(2, go("", "", "--steps", done)))
          end)
       end)
+end)
+
+describe("a metric of one's own", function()
+   it("is named where it gives no number, and the run goes on with another", function()
+      files.in_directory(function(dir)
+         local words = { dir .. "/r.lua", "--profile", "modelled", "--eval-limit", "4",
+            "--eval-every", "2", "--out", dir .. "/run" }
+         local function go(result)
+            core.sys.write_file(dir .. "/r.lua", SCORED:format(result))
+            return process.ftpipe(words)
+         end
+         -- of both splits a score for each of six answers, one before training, that of step 2
+         local _, err, exit = go("calls = calls + 1 return { mine = calls == 14 and 0 / 0 or 1 }")
+         assert.equal(2, exit, err)
+         assert.matches("\nftpipe: task own: metric 'mine' gave %-?nan in the evaluation after "
+            .. "step 2: expected a finite number; %S+/step%-2 is whole, %-%-resume goes on "
+            .. "from it\n$", err)
+         words[#words + 1] = "--resume"
+         _, err, exit = go("return { mine = 1 }")
+         assert.equal(0, exit, err)
+         assert.matches("after step 2 of 4\nstep 2: mine 1.0 %%", err)
+      end)
+   end)
 end)
 
 describe("a task of one's own", function()

@@ -217,6 +217,21 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Evaluation.
 
+--- Refuses figures that are no finite numbers, which a metric of one's own may give. The weights
+-- are saved before, so that the run goes on with another metric.
+local function check_figures(run, score)
+   for _, name in ipairs(keys(score.metrics)) do
+      local value = score.metrics[name]
+      if type(value) == "number" and value - value ~= 0 then -- infinite, or not a number
+         local saves = run.out and run.done > 0 and not run.args.eval_only
+         if saves then run:checkpoint() end
+         core.fail("invalid argument", ("task %s: metric '%s' gave %s in the evaluation after step "
+            .. "%d: expected a finite number%s"):format(run.task.name, name, tostring(value),
+            run.done, saves and "; " .. states.what_is_left(run) or ""))
+      end
+   end
+end
+
 --- The score of the weights there are; the last one again when they are the same. Nil when a signal
 -- came that the run holds.
 local function evaluate(run)
@@ -225,6 +240,7 @@ local function evaluate(run)
    local score = scores.of(run, run.data.eval)
    run.interrupted = run.interrupted or core.sys.interrupted()
    if not score then return nil end
+   check_figures(run, score)
    score.step, run.score = step, score
    if run.args.eval_only then
       run:say(forecast.evaluation(run.plan, score.passes))
