@@ -317,5 +317,8 @@ describe("a task of one's own", function()
          problem(nil, { { label = 1, target = "yes" }, { label = 2, target = 5 } }))
       assert.matches("^task mine: answer 2: label '1' is that of answer 1",
          problem(nil, { { label = 1, target = "yes" }, { label = 1, target = "no" } }))
+      assert.matches("^task mine: answers 1 and 3 have the same target 'yes': give each a text",
+         problem(nil, { { label = 1, target = "yes" }, { label = 2, target = "no" },
+            { label = 3, target = "yes" } }))
    end)
 end)

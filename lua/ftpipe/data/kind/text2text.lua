@@ -77,9 +77,9 @@ local function is_of(label, answer)
       or is_number(label, answer.number)
 end
 
---- Refuses answers that are no list of labels with their texts, each label once.
+--- Refuses answers that are no list of labels with their texts, each label and each text once.
 local function check_answers(definition)
-   local seen, what = {}, "task " .. definition.name
+   local seen, texts, what = {}, {}, "task " .. definition.name
    if #definition.answers == 0 then
       opts.fail(what, "option 'answers' is no list, expected { { label =, target = }, ... }")
    end
@@ -94,7 +94,12 @@ local function check_answers(definition)
          opts.fail(what, "answer %d: label '%s' is that of answer %d", i, tostring(answer.label),
             other)
       end
-      seen[answer.label] = i
+      local same = texts[answer.target]
+      if same then
+         opts.fail(what, "answers %d and %d have the same target '%s': give each a text of its own",
+            same, i, answer.target)
+      end
+      seen[answer.label], texts[answer.target] = i, i
    end
    for i, answer in ipairs(definition.answers) do
       for _, other in ipairs(definition.answers) do
