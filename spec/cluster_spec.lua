@@ -1,4 +1,4 @@
-local arrange = require("ftpipe.plan.arrange")
+local arrange = require("ftpipe.placement.arrange")
 local core = require("ftpipe.core")
 local cluster = require("ftpipe.placement.cluster")
 local explore = require("ftpipe.planner.explore")

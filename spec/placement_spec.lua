@@ -151,6 +151,17 @@ describe("--partition", function()
       assert.is_true(found.seconds < explore(8).seconds)
    end)
 
+   it("takes fewer where the schedule has no plan of so many", function()
+      local o = { devices = "sim:3x4GB", schedule = "2bw", micro_batches = 4 }
+      for _, how in ipairs { "mixed", "best" } do
+         local found = ft.explore("t5-small", copy(o, { partition = how }))
+         assert.is_true(found.fits and #found.stages < 6)
+      end
+      local ok, failure = pcall(ft.explore, "t5-small", copy(o, { stages = 6 }))
+      assert.is_false(ok)
+      assert.equal("plan infeasible", failure.status)
+   end)
+
    it("has such a cut fit by moving state, too", function()
       local devices = { devices = "sim:4x320MB", swap = "auto", batch = 32, micro_batches = 8,
          source = 128, target = 64, partition = "mixed" }

@@ -38,12 +38,12 @@ describe("ft.planner", function()
    end)
 
    it("says how many stages choices may have that look alike without it", function()
-      local alike = ft.planner("t5-small", options { counts = { 2 }, schedules = { "2bw" } })
+      local alike = ft.planner("t5-small", options { counts = { 1 }, schedules = { "2bw" } })
       local lines = tostring(alike)
       assert.matches("^  micro%-batches +schedule +partition +at most +stages ", lines)
-      assert.matches("\n  2 +2bw +seq +2 +2 ", lines)
+      assert.matches("\n  1 +2bw +seq +2 +2 ", lines)
       for _, most in ipairs { 4, 6 } do
-         assert.matches("\n  2 +2bw +mixed +" .. most .. " +schedule 2bw: ", lines)
+         assert.matches("\n  1 +2bw +mixed +" .. most .. " +schedule 2bw: ", lines)
       end
       local bounds = {}
       for i, row in ipairs(alike:data()) do bounds[i] = row.stages_at_most end

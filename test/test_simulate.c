@@ -171,7 +171,7 @@ static void test_versions_of_each_way(void)
     ft_error err = {0};
     ft_plan *plan;
     case_chain(&c, 6, 2, 10, 2, 10, 20);
-    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedule_find("2bw"), &err), FT_INVALID);
+    CHECK_STATUS(ft_plan_make(&plan, &c.pipeline, ft_schedule_find("2bw"), &err), FT_INFEASIBLE);
     CHECK(strstr(err.message, "stage 0 works 2 batches ahead, at most 1"));
 }
 

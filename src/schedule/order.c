@@ -252,7 +252,7 @@ static ft_status write_forward(writer *w, ft_error *err)
     int64_t lag = forward_lag(w, batch, newest, index), most = INT16_MAX;
     if (w->leg->weights == FT_WEIGHTS_DOUBLE) most = 1;
     if (lag > most || lag < newest)
-        return ft_fail(err, FT_INVALID,
+        return ft_fail(err, FT_INFEASIBLE,
                        "schedule %s: stage %d works %lld batches ahead, at most %lld: expected "
                        "more micro-batches or fewer stages",
                        w->leg->schedule->name, w->stage, (long long)newest, (long long)most);

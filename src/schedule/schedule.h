@@ -129,8 +129,9 @@ typedef struct ft_pipeline {
  * stages takes, among the actions that are ready, anything but a forward first, then the stage
  * closer to the loss, then the older micro-batch. Long legs are played for some tens of batches and
  * then extended by the period found.
- * FT_INFEASIBLE when no order completes with these slots (more of them may help); FT_INVALID for
- * bad input, or a rule that asks for what cannot be. */
+ * FT_INFEASIBLE when no order completes with these slots (more of them may help), or the schedule
+ * keeps fewer versions of weights than these stages read; FT_INVALID for bad input, or a rule that
+ * asks for what cannot be. */
 ft_status ft_plan_make(ft_plan **out, const ft_pipeline *pipeline, const ft_schedule *schedule,
                        ft_error *err);
 

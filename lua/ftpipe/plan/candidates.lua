@@ -1,11 +1,12 @@
 --- Which plan is drawn: of several cuts the fastest that fits, or the one that is given.
 
-local arrange = require("ftpipe.plan.arrange")
+local arrange = require("ftpipe.placement.arrange")
 local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local draw = require("ftpipe.plan.draw")
 local evaluation = require("ftpipe.plan.evaluation")
+local feasible = require("ftpipe.base.feasible")
 local fit = require("ftpipe.plan.fit")
 local givens = require("ftpipe.plan.given")
 local placement = require("ftpipe.placement")
@@ -29,12 +30,13 @@ local function with_good_links(plan)
    return ns < before and other or plan
 end
 
---- By time alone, and as it fits.
+--- A cut by time alone, and as it fits.
+-- @treturn table first, fits: plans
 local function draw_once(o, graphs, partition)
    partition = partition or partitions.of(graphs[#graphs], o)
    local flags = recompute.flags(o.recompute, partitions.count(partition.stage))
    local first = draw.blueprint(o, graphs, partition, flags)
-   return first, fit.fit(first)
+   return { first = first, fits = fit.fit(first) }
 end
 
 --- Where devices have good links but their neighbours in the pipeline are behind worse ones, the
@@ -45,7 +47,8 @@ local function cut_for_neighbours(o, graphs, first)
    local own = copy(o, { link_rates = slower })
    local partition = partitions.of(graphs[#graphs], own)
    local same = fit.worst_over(first) == 0 and partitions.are_same(partition, first.partition)
-   return not same and select(2, draw_once(own, graphs, partition)) or nil
+   local drawn = not same and feasible(draw_once, own, graphs, partition)
+   return drawn and drawn.fits or nil
 end
 
 --- Whether a partitioner alone decides where stages are.
@@ -63,11 +66,15 @@ local function has_phases(o)
 end
 
 --- Adds the plan of options that differ in `own`, as it fits; and as it was cut, where swaps may
--- make room as well as recomputation does.
+-- make room as well as recomputation does. None where the schedule takes no such stages.
+-- @treturn[opt] table what was drawn
+-- @treturn[opt] failure why there is none
 local function offer(plans, o, graphs, own)
-   local first, fits = draw_once(copy(o, own), graphs)
-   plans[#plans + 1] = fits
-   plans[#plans + 1] = swaps.mode(o).over and fits ~= first and first or nil
+   local drawn, failure = feasible(draw_once, copy(o, own), graphs)
+   if not drawn then return nil, failure end
+   plans[#plans + 1] = drawn.fits
+   plans[#plans + 1] = swaps.mode(o).over and drawn.fits ~= drawn.first and drawn.first or nil
+   return drawn
 end
 
 local draw_training -- asks itself, too
@@ -78,13 +85,17 @@ local draw_training -- asks itself, too
 -- turns, unless the cut decides how late weights are: then a budget would change the numbers; with
 -- nodes that read one weight on one device; by another partitioner, where this one names it; in
 -- fewer stages, where they may lie anywhere.
+-- @treturn {plan,...} may be empty
+-- @treturn[opt] failure of the first cut
 function draw_training(o, graphs)
-   local first, plan = draw_once(o, graphs)
-   local plans = { plan }
-   if swaps.mode(o).over and plan ~= first then plans = { plan, first, fit.balanced(first) } end
-   plans[#plans + 1] = cut_for_neighbours(o, graphs, first)
+   local plans = {}
+   local drawn, failure = offer(plans, o, graphs)
+   if drawn then
+      plans[3] = plans[2] and fit.balanced(drawn.first)
+      plans[#plans + 1] = cut_for_neighbours(o, graphs, drawn.first)
+   end
    for _, phase in ipairs(has_phases(o) and { "forward", "backward" } or {}) do
-      plans[#plans + 1] = select(2, draw_once(copy(o, { phase = phase }), graphs))
+      offer(plans, o, graphs, { phase = phase })
    end
    if o.synchronous and placement.takes_turns(o) and not o.searched then
       offer(plans, o, graphs, { by_device = true })
@@ -100,7 +111,7 @@ function draw_training(o, graphs)
          plans[#plans + 1] = fewer
       end
    end
-   return plans
+   return plans, failure
 end
 
 --- Whether it is said which device a stage is on: a file is somebody's choice, interleaved stages
@@ -113,7 +124,9 @@ end
 --- Of the plans to train by the fastest that fits, with what moves.
 local function choose(o, graphs)
    local fixed, best = has_fixed_devices(o), nil
-   for _, plan in ipairs(draw_training(o, graphs)) do
+   local plans, failure = draw_training(o, graphs)
+   if #plans == 0 then error(failure, 0) end
+   for _, plan in ipairs(plans) do
       local other = swaps.fit(fixed and plan or with_good_links(plan))
       best = best and fit.better(best, other) or other
    end

@@ -141,11 +141,14 @@ local function next_budget(plan, most)
    return budget
 end
 
---- The plan of a placement with this budget; nil where there is none.
+--- The plan of a placement, with a budget or without, squeezed.
+local function place_once(o, graphs, budget)
+   return settle(o, graphs, placement.solve(graphs[#graphs], o.partition, o, budget))
+end
+
+--- The plan of a placement with this budget; nil where there is none, or none of its stages.
 local function placed(plan, budget)
-   local o, graphs = plan.options, plan.graphs
-   local partition = feasible(placement.solve, graphs[#graphs], o.partition, o, budget)
-   return partition and settle(o, graphs, partition)
+   return (feasible(place_once, plan.options, plan.graphs, budget))
 end
 
 --- Of two plans, either of them nil, the one that is closer to fitting; of equals the first.
@@ -207,8 +210,7 @@ local function fastest(plan)
    local best, best_ns = plan, nanoseconds(plan)
    for _, rule in ipairs { "never", "always" } do
       local o = copy(plan.options, { recompute = rule })
-      local partition = feasible(placement.solve, plan.graphs[#plan.graphs], o.partition, o)
-      local other = partition and settle(o, plan.graphs, partition)
+      local other = feasible(place_once, o, plan.graphs)
       -- where it is slower before it fits, less memory will not make it faster
       if other and could_fit(other) and nanoseconds(other) < best_ns then
          other = place(other)
