@@ -169,6 +169,19 @@ describe("--partition", function()
       assert.is_true(found.fits and found.swapped_bytes > 0)
    end)
 
+   it("keeps stages of a device apart where their state is to come and go", function()
+      local function explore(how)
+         return ft.explore("gpt2", { devices = "sim:1x1500MB", swap = "auto", stages = 12,
+            batch = 8, source = 64, partition = how })
+      end
+      local asked = explore("seq")
+      assert.is_true(asked.fits and asked.swapped_bytes > 0)
+      for _, how in ipairs { "mixed", "best" } do
+         local found = explore(how)
+         assert.is_true(found.fits and found.seconds <= asked.seconds)
+      end
+   end)
+
    it("ties nodes by weights that are trained and large alone", function()
       local o = { devices = "sim:2x11GB", micro_batches = 4 }
       local function found(freeze)

@@ -74,13 +74,17 @@ function M.check_effort(o, hows)
 end
 
 --- What else a plan tries: contiguous stages, which may end within a scope, one for each device.
+-- Where state is swapped, as many as were asked for, if these are several a device: what may lie
+-- anywhere joins neighbours of one device, and so would swap all of it at once.
 -- @tparam graph graph of operators
 -- @tparam table o partition, stages, devices
--- @treturn[opt] string another partition; nil where there is none, or stages were asked for
-function M.also(graph, o)
-   local n = #core.engine.devices(o.devices)
-   local tries = n > 1 and not o.stages and n <= graph:counts().forward
-   return tries and (row_of(o.partition) or {}).also or nil
+-- @tparam boolean swaps whether state may be swapped
+-- @treturn[opt] string another partition; nil where there is none
+function M.also(graph, o, swaps)
+   local n, row = #core.engine.devices(o.devices), row_of(o.partition) or {}
+   if math.max(n, o.stages or 0) > graph:counts().forward then return nil end
+   if o.stages then return swaps and row.anywhere and o.stages > n and "seq" or nil end
+   return n > 1 and row.also or nil
 end
 
 --- Numbers of stages that a plan also tries, fewer than it would take: a placement is judged by the

@@ -104,13 +104,13 @@ function draw_training(o, graphs)
       offer(plans, o, graphs, { tied = true })
    end
    local free = free_of_places(o)
-   local also = free and placement.also(graphs[#graphs], o)
-   if also then offer(plans, o, graphs, { partition = also }) end
-   for _, stages in ipairs(free and placement.fewer_stages(o) or {}) do
-      for _, fewer in ipairs(draw_training(copy(o, { stages = stages }), graphs)) do
-         plans[#plans + 1] = fewer
-      end
+   --- All that are tried with other options.
+   local function add(own)
+      for _, plan in ipairs(draw_training(copy(o, own), graphs)) do plans[#plans + 1] = plan end
    end
+   local also = free and placement.also(graphs[#graphs], o, swaps.may(o))
+   if also then add { partition = also } end
+   for _, stages in ipairs(free and placement.fewer_stages(o) or {}) do add { stages = stages } end
    return plans, failure
 end
 
