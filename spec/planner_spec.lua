@@ -38,20 +38,52 @@ describe("ft.planner", function()
    end)
 
    it("says how many stages choices may have that look alike without it", function()
-      local alike = ft.planner("t5-small", options { counts = { 1 }, schedules = { "2bw" } })
+      local alike = ft.planner("t5-small", options { devices = "sim:3x11GB", counts = { 1 },
+         schedules = { "2bw" } })
       local lines = tostring(alike)
       assert.matches("^  micro%-batches +schedule +partition +at most +stages ", lines)
-      assert.matches("\n  1 +2bw +seq +2 +2 ", lines)
-      for _, most in ipairs { 4, 6 } do
+      assert.matches("\n  1 +2bw +seq +3 +schedule 2bw: ", lines)
+      for _, most in ipairs { "%-", 9 } do
          assert.matches("\n  1 +2bw +mixed +" .. most .. " +schedule 2bw: ", lines)
       end
       local bounds = {}
-      for i, row in ipairs(alike:data()) do bounds[i] = row.stages_at_most end
-      assert.same({ 2, 4, 6 }, bounds)
+      for i, row in ipairs(alike:data()) do bounds[i] = row.stages_at_most or "own" end
+      assert.same({ 3, "own", 9 }, bounds)
       local apart = ft.planner("t5-small", options { counts = { 4 }, schedules = { "1f1b" },
          partitions = { "seq" } })
       assert.is_nil(tostring(apart):find("at most", 1, true))
    end)
+
+   it("has late weights in fewer stages where a schedule takes no more", function()
+      local late = ft.planner("t5-small", options { devices = "sim:3x11GB", counts = { 4 },
+         schedules = { "2bw" }, partitions = { "mixed" } })
+      assert.is_true(late.best and late.best.stages < 6)
+   end)
+
+   it("ends no later than a plan that is not searched for, of models and of small graphs",
+      function()
+         local directory = files.directory()
+         finally(function() files.remove(directory) end)
+         local path = directory .. "/my.graph"
+         core.sys.write_file(path, "ftpipe weighted graph 1\n"
+            .. "node a forward_ns=2e6 backward_ns=4e6\nnode b forward_ns=3e6 backward_ns=6e6\n"
+            .. "node c forward_ns=1e6 backward_ns=2e6\nedge a b bytes=1e5\nedge b c bytes=1e5\n")
+         for _, schedule in ipairs { "1f1b", "async" } do
+            local o = { devices = "sim:2x11GB", schedule = schedule }
+            local best = ft.planner(path, o).best
+            assert.is_true(best.seconds <= ft.explore(path, o).seconds)
+            assert.is_nil(best.options.stages)
+         end
+         local plain = { devices = "sim:3x11GB", batch = 8, source = 64, target = 8 }
+         local all = ft.planner("t5-small", plain)
+         assert.is_true(all.best.seconds <= ft.explore("t5-small", plain).seconds)
+         local planned
+         for _, row in ipairs(all.rows) do
+            planned = planned or row.options.micro_batches == 8 and row.options.schedule == "1f1b"
+               and row.options.partition == "mixed" and row.options.stages == nil and row
+         end
+         assert.equal(ft.explore("t5-small", plain).seconds, planned.seconds)
+      end)
 
    it("keeps a front that nothing beats in everything", function()
       assert.is_true(#found.front >= 1)

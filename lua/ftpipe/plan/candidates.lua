@@ -53,7 +53,7 @@ end
 
 --- Whether a partitioner alone decides where stages are.
 local function free_of_places(o)
-   return not o.searched and placement.is(o.partition) and not partitions.has_places(o)
+   return placement.is(o.partition) and not partitions.has_places(o)
       and not schedules.places(o.rule or o.schedule)
 end
 
@@ -61,7 +61,8 @@ end
 -- Each of the two takes as long as its slowest device, wherever the other is.
 local function has_phases(o)
    local schedule = o.rule or o.schedule
-   return schedules.is_flat(schedule) and not schedules.groups(schedule) and free_of_places(o)
+   return schedules.is_flat(schedule) and not schedules.groups(schedule) and not o.searched
+      and free_of_places(o)
       and type(o.partition) == "string"
 end
 
@@ -108,9 +109,10 @@ function draw_training(o, graphs)
    local function add(own)
       for _, plan in ipairs(draw_training(copy(o, own), graphs)) do plans[#plans + 1] = plan end
    end
-   local also = free and placement.also(graphs[#graphs], o, swaps.may(o))
+   local also = free and not o.searched and placement.also(graphs[#graphs], o, swaps.may(o))
    if also then add { partition = also } end
-   for _, stages in ipairs(free and placement.fewer_stages(o) or {}) do add { stages = stages } end
+   local fewer = free and (not o.searched or #plans == 0) and placement.fewer_stages(o)
+   for _, stages in ipairs(fewer or {}) do add { stages = stages } end
    return plans, failure
 end
 

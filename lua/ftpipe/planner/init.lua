@@ -105,12 +105,12 @@ end
 
 local ANY_ORDER, IN_TURNS = tried(false), tried(true)
 
--- How stages may lie: the partition, stages of each device, and the schedules that it is for.
--- Interleaving is for equal numbers of stages, devices in turns.
+-- How stages may lie: the partition, stages of each device (nil: as a plan has them by itself), and
+-- the schedules that it is for. Interleaving is for equal numbers of stages, devices in turns.
 local LAYOUTS = {
    { partition = "seq", per_device = 1, schedules = ANY_ORDER },
    { partition = "seq", per_device = 2, schedules = IN_TURNS },
-   { partition = "mixed", per_device = 2, schedules = ANY_ORDER },
+   { partition = "mixed", schedules = ANY_ORDER },
    { partition = "mixed", per_device = 3, schedules = ANY_ORDER },
 }
 
@@ -161,9 +161,7 @@ local function layouts_of(only, n_stages, swap)
    for _, layout in ipairs(swap ~= "never" and SWAPPED_LAYOUTS or {}) do add(layout) end
    for _, name in ipairs(only.partitions or {}) do
       if not seen[name] then
-         list[#list + 1] = {
-            partition = name, per_device = placement.is(name) and 1 or nil, schedules = ANY_ORDER,
-         }
+         list[#list + 1] = { partition = name, schedules = ANY_ORDER }
       end
    end
    for _, schedule in ipairs(only.schedules or {}) do
@@ -296,7 +294,21 @@ local LIST_OF = { micro_batches = "counts", schedule = "schedules", partition = 
 
 local RULES = copy(options.rules("explore"), ONLY)
 
---- What the caller leaves open, as lists of what is tried, and the other options.
+--- The options of a plan that is not searched for, where these are among what is tried.
+local function plain_of(given, only)
+   local own = copy(given)
+   for key, list in pairs(LIST_OF) do
+      own[key] = only[list] and #only[list] == 1 and only[list][1] or nil
+   end
+   local ok, plain = pcall(explore.options, "ft.planner", own)
+   for key, list in pairs(ok and LIST_OF or {}) do
+      ok = ok and contains(only[list], plain[key])
+   end
+   return ok and plain or nil
+end
+
+--- What the caller leaves open, as lists of what is tried, and the other options; the options of a
+-- plan that is not searched for, or nil.
 local function split(given)
    local only, rest = {}, {}
    opts.known("ft.planner", RULES, given or {})
@@ -307,6 +319,7 @@ local function split(given)
          (ONLY[key] and only or rest)[key] = value
       end
    end
+   local plain = plain_of(named.like(given, rest), only)
    rest.micro_batches = 1
    rest = explore.options("ft.planner", named.like(given, rest))
    only = opts.check("ft.planner", ONLY, only)
@@ -317,7 +330,7 @@ local function split(given)
    for _, schedule in ipairs(only.schedules or {}) do
       opts.check("ft.planner", { schedule = RULES.schedule }, { schedule = schedule })
    end
-   return only, rest
+   return only, rest, plain
 end
 
 --- What the caller has left open that is not searched; gives the number of devices. Costs of a
@@ -348,17 +361,30 @@ end
 -- How many of the first choices are planned again as they are alone.
 local COMPARED = 3
 
---- Plans the first choices again, each with the other cuts that a plan of its own compares: so the
--- one that is chosen is what its flags give, and no slower than it was.
-local function compare_cuts(model, rows)
-   local function plan(i)
-      local number = rows[i].number
-      rows[i] = M.try(model, rows[i].options)
-      rows[i].number = number
+--- The number of the row with these options, or of the one behind the last.
+local function find_choice(rows, o)
+   for i, row in ipairs(rows) do
+      local same = row.options.stages == o.stages and row.options.packs == o.packs
+      for key in pairs(LIST_OF) do same = same and row.options[key] == o[key] end
+      if same then return i end
+   end
+   return #rows + 1
+end
+
+--- Plans the first choices again, and what a plan would be that is not searched for, each with the
+-- other cuts that a plan of its own compares: so the one that is chosen is what its flags give, and
+-- no slower than it was, nor than that plan. Graphs from files have no other cuts.
+local function compare_cuts(model, rows, plain)
+   local function plan(i, o)
+      local row = M.try(model, o)
+      row.number = rows[i] and rows[i].number or i
+      rows[i] = row
    end
    for i = 1, model.nodes and 0 or math.min(COMPARED, #rows) do
-      if fits(rows[i]) then plan(i) end
+      if fits(rows[i]) then plan(i, rows[i].options) end
    end
+   local at = plain and not model.nodes and find_choice(rows, plain) or 0
+   if at > COMPARED then plan(at, plain) end
    table.sort(rows, comes_first)
    for _, row in ipairs(rows) do forget(row, rows[1]) end
 end
@@ -373,7 +399,7 @@ end
 --   front
 function M.search(what, given, seen)
    seen = seen or progress.counter("plans")
-   local only, o = split(given)
+   local only, o, plain = split(given)
    local model = explore.open(what)
    local rows, placements, known, first = {}, {}, {}, nil
    local n_devices = settle(model, o, only)
@@ -397,7 +423,7 @@ function M.search(what, given, seen)
          .. "%d and %s; give another one of them"):format(o.batch, counted(n_devices, "device")), 2)
    end
    table.sort(rows, comes_first)
-   compare_cuts(model, rows)
+   compare_cuts(model, rows, plain)
    first = rows[1]
    local best = fits(first) and first or nil
    local titles = placement.titles(only.partitions or {})
