@@ -86,6 +86,27 @@ describe("ft.graph files", function()
       assert.matches("2 stages on 2 devices", tostring(subject))
    end)
 
+   it("have a best partition that ends no later than the others, nor than fewer stages", function()
+      local text = { "ftpipe weighted graph 1\n" }
+      local times = { 4, 1, 7, 2, 9, 3, 5, 1, 6 }
+      for i, ms in ipairs(times) do
+         text[#text + 1] = ("node n%d forward_ns=%de6 backward_ns=%de6\n"):format(i, ms, 2 * ms)
+      end
+      for i = 2, #times do
+         text[#text + 1] = ("edge n%d n%d bytes=%de6 grad_bytes=1e6\n"):format(i - 1, i, 8 * i)
+      end
+      local graph = load(table.concat(text))
+      local function seconds(partition, stages)
+         return ft.explore.file(graph, { devices = "sim:3x2080ti", partition = partition,
+            stages = stages, effort = (partition == "mixed" or nil) and 1 }).seconds
+      end
+      local best, mixed = seconds("best"), seconds("mixed")
+      for _, how in ipairs { "seq", "greedy", "pipedream", "pipedream-straight", "mixed" } do
+         assert.is_true(best <= seconds(how), how)
+      end
+      for stages = 3, 6 do assert.is_true(mixed <= seconds("mixed", stages), stages) end
+   end)
+
    it("are GraphML with defaults of keys, for nodes and edges at once", function()
       local graph = load([[<graphml><key id="f" attr.name="forward_ns"><default>3</default></key>
          <key id="b" for="all" attr.name="bytes"/><key id="k" for="node" attr.name="kind2_only"

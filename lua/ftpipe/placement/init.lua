@@ -18,6 +18,7 @@ local M = {}
 
 -- Of mixed and best, when nobody says how much: scopes are few, and a search asks for many plans.
 local EFFORT = 5
+M.EFFORT = EFFORT
 
 -- What --partition says. `asks`: options of ft.partition; with `in_order` stage s is on device s,
 -- and on from the first one again when there are more stages; nodes keep their order, and scopes
@@ -90,12 +91,29 @@ end
 --- Numbers of stages that a plan also tries, fewer than it would take: a placement is judged by the
 -- work of devices, and what their stages wait for is seen when it is simulated.
 -- @tparam table o partition, stages, devices
+-- @tparam[opt] int n devices, where `o` does not say it
 -- @treturn {int,...} none where stages were asked for
-function M.fewer_stages(o)
-   local n = #core.engine.devices(o.devices)
+function M.fewer_stages(o, n)
+   n = n or #core.engine.devices(o.devices)
    if n == 1 or o.stages or not (row_of(o.partition) or {}).anywhere then return {} end
    local some, half = n + math.ceil(n / 4), n + math.floor(n / 2)
    return some < half and { n, some, half } or { n, half }
+end
+
+--- What the best is one of: the partitions that search nothing; none of another one.
+function M.others(how)
+   local names, row = {}, row_of(how)
+   for _, name in ipairs(row and row.asks.method == "best" and M.names() or {}) do
+      names[#names + 1] = not M.searches(name) and name or nil
+   end
+   return names
+end
+
+--- How ft.partition finds it, for graphs whose stages are bound to no order: method, straight.
+function M.method(how)
+   local row = row_of(how)
+   if not row then return how end -- which is refused with the names there are
+   return row.asks.method, row.asks.straight
 end
 
 --- A partition in a word: its name, "custom", or the scopes at which stages begin.

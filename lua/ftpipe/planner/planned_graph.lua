@@ -1,9 +1,11 @@
 --- A graph file, planned: cut by a partitioner, and played by a schedule.
 
 local clusters = require("ftpipe.placement.cluster")
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local feasible = require("ftpipe.base.feasible")
 local keep = require("ftpipe.plan.keep")
+local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
 local placement = require("ftpipe.placement")
 local playing = require("ftpipe.schedule.played")
@@ -57,10 +59,11 @@ end
 --- A partition, which does not depend on the schedule but for how long activations stay.
 local function partition_once(problem, o, rule, known)
    local how = o.partition
-   local key = type(how) == "string" and ("%s %s %s %s"):format(how, tostring(o.stages),
-      tostring(schedules.is_flat(o.schedule)), rule)
+   local key = type(how) == "string" and ("%s %s %s %s %s"):format(how, tostring(o.stages),
+      tostring(o.effort), tostring(schedules.is_flat(o.schedule)), rule)
+   local method, straight = placement.method(how)
    local result = known and known[key] or partition(problem, {
-      method = how, cost = o.cost, seed = o.seed, effort = o.effort,
+      method = method, straight = straight, cost = o.cost, seed = o.seed, effort = o.effort,
       blocks = o.stages or placement.blocks(how, #problem.devices, #problem.names),
    })
    if known and key then known[key] = result end
@@ -182,14 +185,10 @@ local function is_tight(subject)
    return false
 end
 
---- Plans a graph. With `recompute` auto the faster of two cuts is taken: one of which as much is
--- kept as there is room for, and one that is made for recomputing, where memory may have been in
--- the way of the first.
--- @tparam graph graph
--- @tparam table o options of ft.explore, checked
--- @tparam[opt] table known as of ft.explore.file
--- @treturn subject
-function M.plan(graph, o, known)
+--- Plans a graph by one partition. With `recompute` auto the faster of two cuts is taken: one of
+-- which as much is kept as there is room for, and one that is made for recomputing, where memory
+-- may have been in the way of the first.
+local function plan_once(graph, o, known)
    if o.recompute ~= "auto" then return by_rule(graph, o, o.recompute, known) end
    local kept = feasible(by_rule, graph, o, "never", known)
    if kept and kept.fits and not is_tight(kept) then return kept end
@@ -197,6 +196,47 @@ function M.plan(graph, o, known)
    if not less or not less.fits then return as_needed(graph, o, "but-last", known) end
    local lean = feasible(as_needed, graph, o, "but-last", known)
    return lean and lean.fits and lean.seconds < less.seconds and lean or less
+end
+
+-- The price that partitions have when nobody asks for another one; that is what is asked for then.
+local PRICE = "overlap"
+
+--- Options of what is simulated beside a partition that searches: fewer stages, which wait for each
+-- other less, with little effort; and of the best the partitions that search nothing.
+local function rivals_of(graph, o)
+   local list = {}
+   if o.cost ~= PRICE then return list end
+   local n = #(o.devices and core.engine.devices(o.devices) or graph.devices)
+   for _, fewer in ipairs(placement.fewer_stages(o, n)) do
+      list[#list + 1] = fewer <= #graph.nodes and copy(o, {
+         partition = "mixed", stages = fewer, effort = o.effort or placement.EFFORT,
+      }) or nil
+   end
+   for _, how in ipairs(placement.others(o.partition)) do
+      list[#list + 1] = copy(o, { partition = how })
+   end
+   return list
+end
+
+--- The faster one of plans that fit, else the one that is closer to it; of equals the first.
+local function better(a, b)
+   if not a or not b then return a or b end
+   local x, y = over.worst(a.memory), over.worst(b.memory)
+   if x > 0 or y > 0 then return y < x and b or a end
+   return b.seconds < a.seconds and b or a
+end
+
+--- Plans a graph; where its partition searches, by simulation the fastest of several that fits.
+-- @tparam graph graph
+-- @tparam table o options of ft.explore, checked
+-- @tparam[opt] table known as of ft.explore.file
+-- @treturn subject
+function M.plan(graph, o, known)
+   local best, failure = feasible(plan_once, graph, o, known)
+   for _, own in ipairs(rivals_of(graph, o)) do
+      best = better(best, (feasible(plan_once, graph, own, known)))
+   end
+   return best or error(failure, 0)
 end
 
 return M
