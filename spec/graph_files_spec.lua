@@ -107,6 +107,17 @@ describe("ft.graph files", function()
       for stages = 3, 6 do assert.is_true(mixed <= seconds("mixed", stages), stages) end
    end)
 
+   it("have forwards that wait for no backward where there is none", function()
+      local graph = load("ftpipe weighted graph 1\nnode a forward_ns=2e7\nnode b forward_ns=2e7\n"
+         .. "node c forward_ns=2e7\nedge a b bytes=8\nedge b c bytes=8\n")
+      for _, schedule in ipairs { "1f1b", "gpipe", "2bw" } do
+         local subject = ft.explore.file(graph, { devices = "sim:3x11GB", partition = "seq",
+            schedule = schedule, micro_batches = 4, batch = 8 })
+         assert.near(4 * 20e-3, subject.seconds, 1e-3)
+         assert.matches("schedule evaluate, 3 stages", tostring(subject))
+      end
+   end)
+
    it("are GraphML with defaults of keys, for nodes and edges at once", function()
       local graph = load([[<graphml><key id="f" attr.name="forward_ns"><default>3</default></key>
          <key id="b" for="all" attr.name="bytes"/><key id="k" for="node" attr.name="kind2_only"

@@ -173,41 +173,48 @@ function M.moved_bytes(cut)
    return bytes
 end
 
+--- Whether it is forwards alone that are played: no gradient comes back then.
+local function has_no_backwards(o) return o.schedule == "evaluate" end
+
 --- Costs of stages and of their edges, as core.schedule takes them. An edge of stages is one of
 -- values and one of gradients.
 -- @tparam table cut
--- @tparam[opt] table factors by stage, how many times as long it takes
-local function costs_of(cut, factors)
+-- @tparam table o schedule; factors: by stage, how many times as long it takes
+local function costs_of(cut, o)
    local costs = {
       forward_ns = {}, backward_ns = {}, backward_input_ns = {}, backward_weight_ns = {},
       recompute_ns = {}, transfer_ns = {},
    }
    for s, stage in ipairs(cut.stages) do
-      local factor = factors and factors[s] or 1
+      local factor = o.factors and o.factors[s] or 1
       costs.forward_ns[s] = stage.forward_ns * factor
       costs.recompute_ns[s] = costs.forward_ns[s]
       costs.backward_ns[s] = stage.backward_ns * factor
       costs.backward_input_ns[s] = (stage.backward_ns - stage.weight_ns) * factor
       costs.backward_weight_ns[s] = stage.weight_ns * factor
    end
-   for e, edge in ipairs(cut.edges) do
-      costs.transfer_ns[2 * e - 1], costs.transfer_ns[2 * e] = edge.ns, edge.grad_ns
+   for _, edge in ipairs(cut.edges) do
+      local ns = costs.transfer_ns
+      ns[#ns + 1] = edge.ns
+      ns[#ns + 1] = not has_no_backwards(o) and edge.grad_ns or nil
    end
    return costs
 end
 
 --- Options of core.schedule.make, which are also costs of a simulation.
 local function pipeline(cut, o)
-   local p = costs_of(cut)
+   local p = costs_of(cut, { schedule = o.schedule })
    p.replicas, p.device, p.edges, p.devices = {}, {}, {}, cut.n_devices
    p.schedule, p.micro_batches, p.batches = o.schedule, o.micro_batches, o.batches
    p.staleness = o.staleness ~= "none" and o.staleness or nil -- that of the schedule
    p.max_staleness = o.max_staleness
    for s, stage in ipairs(cut.stages) do p.replicas[s], p.device[s] = 1, stage.device end
    local back = schedules.splits(o.schedule) and "I" or "B"
-   for e, edge in ipairs(cut.edges) do
-      p.edges[2 * e - 1] = { from = edge.from, to = edge.to, kind = "F", bytes = edge.bytes }
-      p.edges[2 * e] = { from = edge.to, to = edge.from, kind = back, bytes = edge.grad_bytes }
+   for _, edge in ipairs(cut.edges) do
+      local edges = p.edges
+      edges[#edges + 1] = { from = edge.from, to = edge.to, kind = "F", bytes = edge.bytes }
+      edges[#edges + 1] = not has_no_backwards(o)
+         and { from = edge.to, to = edge.from, kind = back, bytes = edge.grad_bytes } or nil
    end
    return p
 end
@@ -231,7 +238,7 @@ end
 -- @treturn schedule_plan
 -- @treturn table costs, and machine, to simulate it with
 function M.plan(cut, o)
-   local costs = costs_of(cut, o.factors)
+   local costs = costs_of(cut, o)
    costs.machine = cut.machine
    return make(pipeline(cut, o)), costs
 end

@@ -226,12 +226,28 @@ local function better(a, b)
    return b.seconds < a.seconds and b or a
 end
 
---- Plans a graph; where its partition searches, by simulation the fastest of several that fits.
+--- Whether a graph has backwards, or gradients that come back: of inference it has neither.
+local function has_backwards(graph)
+   for _, node in ipairs(graph.nodes) do
+      if node.backward or node.backward_ns > 0 then return true end
+   end
+   for _, edge in ipairs(graph.edges) do
+      if edge.grad_bytes > 0 then return true end
+   end
+   return false
+end
+
+--- Plans a graph; where its partition searches, by simulation the fastest of several that fits. One
+-- without backwards is played as evaluation is, since no forward waits for one.
 -- @tparam graph graph
 -- @tparam table o options of ft.explore, checked
 -- @tparam[opt] table known as of ft.explore.file
 -- @treturn subject
 function M.plan(graph, o, known)
+   if not has_backwards(graph) then
+      o = copy(o, { schedule = "evaluate", staleness = "none", recompute = "never" })
+      o.max_staleness = nil
+   end
    local best, failure = feasible(plan_once, graph, o, known)
    for _, own in ipairs(rivals_of(graph, o)) do
       best = better(best, (feasible(plan_once, graph, own, known)))
