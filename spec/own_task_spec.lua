@@ -4,6 +4,7 @@ local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
 local task = require("ftpipe.task")
+local task_files = require("spec.support.task_files")
 
 local TASK = "examples/tasks/colour.lua"
 
@@ -320,5 +321,33 @@ describe("a task of one's own", function()
       assert.matches("^task mine: answers 1 and 3 have the same target 'yes': give each a text",
          problem(nil, { { label = 1, target = "yes" }, { label = 2, target = "no" },
             { label = 3, target = "yes" } }))
+   end)
+
+   it("says of which row its functions give something else", function()
+      local function fault(layout)
+         layout.name, layout.train, layout.eval = "rows", "train.jsonl", "val.jsonl"
+         layout.template = "{text}"
+         local text = ('{"text": "a", "label": 1}\n'):rep(2)
+         return (task_files.fault(task.define { kind = "text2text", name = "mine", max_source = 8,
+            max_target = 8, metric = "accuracy", answers = { { label = 1, target = "yes" } },
+            layouts = { layout } } {}, { ["train.jsonl"] = text, ["val.jsonl"] = text }))
+      end
+      local calls = 0
+      local function second(value)
+         return function(text)
+            calls = calls + 1
+            if calls % 2 == 0 then return value end
+            return text
+         end
+      end
+      assert.equal("train.jsonl:2: task mine: 'clean' of its layout gives nothing, "
+         .. "expected the text", fault { clean = second(nil) })
+      calls = 0
+      assert.equal("train.jsonl:2: task mine: 'clean' of its layout gives 3, expected the text",
+         fault { clean = second(3) })
+      assert.equal("train.jsonl:1: task mine: 'expand' of its layout gives nothing, "
+         .. "expected a list of rows", fault { expand = function() end })
+      assert.equal("train.jsonl:1: task mine: 'expand' of its layout gives a string, "
+         .. "expected rows, which are tables", fault { expand = function() return { "x" } end })
    end)
 end)

@@ -18,6 +18,7 @@
 local core = require("ftpipe.core")
 local answer_metrics = require("ftpipe.data.metric.answers")
 local batches = require("ftpipe.data.predict.batches")
+local class = require("ftpipe.base.class")
 local choice = require("ftpipe.data.choice")
 local counted = require("ftpipe.base.counted")
 local decode = require("ftpipe.data.decode")
@@ -132,11 +133,31 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Rows to pairs of texts.
 
-local function fill_template(layout, rows, row)
+--- What a function of a task's layout gave for a row; raises what it should have given.
+local function given(task, name, rows, row, value, kind, expected)
+   if type(value) == kind then return value end
+   return fail("malformed data", "%s: task %s: '%s' of its layout gives %s, expected %s",
+      records.where(rows, row), task.name, name, class.told(value), expected)
+end
+
+local function fill_template(task, layout, rows, row)
    local text = layout.template:gsub("{([%w_]+)}", function(name)
       return records.string(rows, row, name)
    end)
-   return layout.clean and layout.clean(text) or text
+   if not layout.clean then return text end
+   return given(task, "clean", rows, row, layout.clean(text), "string", "the text")
+end
+
+--- The rows that a row of the file holds.
+local function expand(task, layout, rows, whole)
+   if not layout.expand then return { whole } end
+   local list = given(task, "expand", rows, whole, layout.expand(rows, whole), "table",
+      "a list of rows")
+   for _, row in ipairs(list) do
+      given(task, "expand", rows, whole, row, "table", "rows, which are tables")
+      records.numbered(row, records.line(whole))
+   end
+   return list
 end
 
 local function is_unlabelled(label)
@@ -159,15 +180,10 @@ local function answer_of(task, layout, rows, row)
 end
 
 --- Calls take(row, source) for every row, or the rows that it holds.
-local function each_source(layout, rows, take)
+local function each_source(task, layout, rows, take)
    for _, whole in ipairs(rows) do
-      if layout.expand then
-         for _, row in ipairs(layout.expand(rows, whole)) do
-            records.numbered(row, records.line(whole))
-            take(row, fill_template(layout, rows, row))
-         end
-      else
-         take(whole, fill_template(layout, rows, whole))
+      for _, row in ipairs(expand(task, layout, rows, whole)) do
+         take(row, fill_template(task, layout, rows, row))
       end
    end
 end
@@ -175,7 +191,7 @@ end
 --- Calls visit(row, source, answer) for every labelled row; counts the others.
 local function each_pair(task, layout, rows, visit)
    local unlabelled = 0
-   each_source(layout, rows, function(row, source)
+   each_source(task, layout, rows, function(row, source)
       local answer = answer_of(task, layout, rows, row)
       if answer then visit(row, source, answer) else unlabelled = unlabelled + 1 end
    end)
@@ -183,9 +199,9 @@ local function each_pair(task, layout, rows, visit)
 end
 
 --- The source texts of rows, labelled or not.
-function M.sources(_, layout, rows)
+function M.sources(task, layout, rows)
    local list = {}
-   each_source(layout, rows, function(_, source) list[#list + 1] = source end)
+   each_source(task, layout, rows, function(_, source) list[#list + 1] = source end)
    return list
 end
 
