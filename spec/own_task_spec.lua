@@ -323,6 +323,18 @@ describe("a task of one's own", function()
             { label = 3, target = "yes" } }))
    end)
 
+   it("is named where its definition is wrong, with what loads it or without", function()
+      files.in_directory(function(dir)
+         local path, text = dir .. "/mine.lua", core.sys.read_file(TASK)
+         core.sys.write_file(path, (text:gsub("max_source", "max_sorce")))
+         core.sys.write_file(dir .. "/r.lua", RECIPE:gsub("examples/tasks/colour.lua", path))
+         local said = "^ftpipe: " .. path .. ": task: unknown option 'max_sorce'"
+         process.refused(2, said, { dir .. "/r.lua" })
+         files.tiny_model(dir .. "/m")
+         process.refused(2, said, { "predict", dir .. "/m", "--task", path, "--text", "x" })
+      end)
+   end)
+
    it("says of which row its functions give something else", function()
       local function fault(layout)
          layout.name, layout.train, layout.eval = "rows", "train.jsonl", "val.jsonl"

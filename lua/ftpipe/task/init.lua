@@ -448,6 +448,16 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Finding tasks.
 
+--- Calls f, which is of a task's file: where what it raises names the line that loads the file, or
+-- none, it names the file instead. The last call of a script is not seen by who looks for its line.
+local function blaming(path, f, ...)
+   local at, ok, result = core.where(), pcall(f, ...)
+   if ok then return result end
+   local said = type(result) == "table" and result.message
+   if not said or said:sub(1, #at) ~= at or said:sub(1, #path) == path then error(result, 0) end
+   return core.fail(result.status, path .. ": " .. said:sub(#at + 1), result.exit)
+end
+
 --- The task of a file of one's own: a Lua script that returns what `define` gives.
 -- @tparam string path
 -- @treturn function(overrides) as ft.task.NAME
@@ -459,8 +469,8 @@ function M.load(path)
    local text = core.sys.read_file(path)
    local chunk, problem = loadstring(text, "@" .. path)
    if not chunk then fail("malformed data", "%s: %s", path, problem) end
-   local make = chunk()
-   local task = type(make) == "function" and make {} or nil
+   local make = blaming(path, chunk)
+   local task = type(make) == "function" and blaming(path, make, {}) or nil
    if getmetatable(task) ~= Task then
       fail("malformed data", "%s: returns a %s, expected what ft.task.define gives", path,
          type(make))
