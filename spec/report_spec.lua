@@ -28,7 +28,8 @@ describe("a report", function()
       pages.check(page)
       assert.matches("<td class=\"long\">encoder/embed .. ", page) -- room for what is long
       assert.matches("screen and %(prefers%-color%-scheme:dark%)", page)
-      assert.matches("<p>Began %d+%-%S+ on [^:]+: <code>%S+ recipes/t5_rte.lua %-%-steps 6 ", page)
+      assert.matches("<p>Last started %d+%-%S+ on [^:]+: <code>%S+ recipes/t5_rte.lua "
+         .. "%-%-steps 6 ", page)
       for _, word in ipairs { "accuracy", "<figcaption>Loss<", "<h2>Memory<", "<h2>Partition<",
          "<td[^>]*>encoder/embed %.%. encoder/block.%d/%w+</td>",
          "<td[^>]*>encoder/%S+ %.%. head</td>", "stage 1 on cpu:1: %d+ operators",

@@ -39,8 +39,8 @@ describe("ftpipe runs", function()
          shown)
       assert.matches("\n    by %-%-format json also metrics,[^\n]+\n  options:", shown)
       assert.not_matches("[%[{]", (shown:gsub("^.-\n  results", ""))) -- nothing as JSON
-      assert.matches("\n  began %d+%-%d+%-%d+T%S+Z on %S+: %S+ recipes/t5_rte.lua %-%-steps 2 ",
-         (ftpipe { "runs", "show", directory .. "/c" }))
+      assert.matches("\n  last started %d+%-%d+%-%d+T%S+Z on %S+: %S+ recipes/t5_rte.lua "
+         .. "%-%-steps 2 ", shown)
       assert.equal("no runs in " .. directory .. "/a/hf\n", (ftpipe { "runs", "ls",
          directory .. "/a/hf" }))
    end)
@@ -98,7 +98,11 @@ describe("ftpipe runs", function()
       train("again", "--resume")
       local path = directory .. "/again"
       assert.equal("seq", core.json.read(path .. "/summary.json").partition)
-      assert.equal("seq", core.json.read(path .. "/run.json").partition)
+      local record = core.json.read(path .. "/run.json")
+      assert.equal("seq", record.partition)
+      assert.equal("--resume", record.command[#record.command])
+      assert.matches(("\n  last started %s on [^\n]+ %%-%%-resume\n"):format(
+         record.started:gsub("%-", "%%-")), (ftpipe { "runs", "show", path }))
       files.remove(path)
    end)
 

@@ -137,7 +137,7 @@ function M.lines(path)
       and "running as process " .. run.process or run.state, score_of(run)) }
    local function add(format, ...) lines[#lines + 1] = format:format(...) end
    if run.command ~= "" then
-      add("  began %s on %s: %s", run.started or "?", run.host or "?", run.command)
+      add("  last started %s on %s: %s", run.started or "?", run.host or "?", run.command)
    end
    if run.exit and not run.process then
       add("  ended %s after %s, exit code %.0f%s", run.ended or "?",

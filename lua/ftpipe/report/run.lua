@@ -229,11 +229,11 @@ local function result_line(summary)
       said("devices"), said("schedule"), said("partition"))
 end
 
---- What began it, when and where; nil where run.json does not say.
-local function began_line(record)
+--- What started it last, when and where; nil where run.json does not say.
+local function started_line(record)
    if not record.command[1] then return nil end
-   return ("<p>Began %s on %s%s: <code>%s</code></p>"):format(xml.escape(record.started or "?"),
-      xml.escape(record.host or "?"),
+   return ("<p>Last started %s on %s%s: <code>%s</code></p>"):format(
+      xml.escape(record.started or "?"), xml.escape(record.host or "?"),
       record.commit and ", at commit " .. xml.escape(record.commit:sub(1, 12)) or "",
       xml.escape(argvs.line(record.command)))
 end
@@ -262,7 +262,7 @@ function M.page(dir)
    local parts = { summary.value and result_line(summary) or state_line(dir, record) }
    local function add(part) parts[#parts + 1] = part end
    add(prediction_line(summary))
-   add(began_line(record))
+   add(started_line(record))
    local rows, damaged = left.rows(dir)
    add(charts(rows, record))
    add(damaged and ("<p>%s</p>"):format(xml.escape(damaged)))
