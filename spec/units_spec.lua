@@ -29,6 +29,7 @@ describe("units", function()
          assert.is_nil(value)
          assert.matches("expected a size", problem)
       end
+      assert.equal("expected whole bytes, got '1.5'", select(2, units.bytes("1.5")))
       for _, wrong in ipairs { "", "x", "0x10", "inf", "nan", "1e999", "1 2", "--1" } do
          assert.is_nil((units.number(wrong)))
       end

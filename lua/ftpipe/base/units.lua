@@ -44,6 +44,9 @@ end
 function M.bytes(value)
    local bytes, problem = read(value, BYTES, "", "a size such as 11GB or 10GiB")
    if not bytes then return nil, problem end
+   if bytes < 1e3 and bytes % 1 ~= 0 then
+      return nil, ("expected whole bytes, got %s"):format(class.quoted(value))
+   end
    return math.floor(bytes + 0.5)
 end
 
