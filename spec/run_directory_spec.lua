@@ -273,6 +273,9 @@ describe("an --out that is used already", function()
    end)
 
    it("is refused when it cannot be written to", function()
+      for _, more in ipairs { "--dry-run", "--eval-only" } do
+         refused("^ftpipe: %-%-out is empty: give it a directory\n$", "--out", "", more)
+      end
       core.sys.write_file(root .. "/file", "")
       refused("%-%-out /.*/file: /.*/file is not a directory", "--out", root .. "/file")
       refused("%-%-out /.*/file/in/it: /.*/file is not a directory", "--out", root .. "/file/in/it")

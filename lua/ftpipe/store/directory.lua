@@ -165,6 +165,7 @@ end
 -- @tparam table args of ft.args
 -- @raise invalid argument
 function M.check(args)
+   if args.out == "" then usage.of(args, "{out} is empty: give it a directory") end
    if args.resume and not args.out then
       usage.of(args, "{resume} goes on from the checkpoints of {out}, give it too")
    end
