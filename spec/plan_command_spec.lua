@@ -478,6 +478,8 @@ describe("ftpipe plan", function()
          "--staleness", "stash", "--devices", "sim:2x8GB")
       refused(2, "%-%-max%-staleness 1 is for async; %-%-schedule gpipe drains", "t5-small",
          "--max-staleness", "1", "--schedule", "gpipe", "--devices", "sim:2x8GB")
+      refused(2, "%-%-batch 100000000 in 8 micro%-batches: node [^\n]*less than 2%^51", "gpt2-xl",
+         "--batch", "100000000", "--devices", "sim:4x11GB")
       refused(2, "schedule 2bw: every weight is read one update late, but 0", "t5-small",
          "--max-staleness", "0", "--schedule", "2bw", "--devices", "sim:2x8GB")
       process.refused(2, "profile has a model already, t5%-small; leave %-%-model out",

@@ -74,12 +74,14 @@ local function build_graphs(o, device)
    return graphs
 end
 
---- The plan that is drawn; where its work takes longer than a plan can say, the batch is to blame.
+--- The plan that is drawn; where its work takes longer, or its values are larger, than a plan can
+-- say, the batch is to blame.
 local function draw_best(o, graphs)
    local ok, plan = pcall(candidates.best, o, graphs)
    if ok then return plan end
-   local fault = type(plan) == "table" and plan.status == "invalid argument"
-      and plan.message:match("^cost: (.*)")
+   local message = type(plan) == "table" and plan.status == "invalid argument" and plan.message
+      or ""
+   local fault = message:match("^cost: (.*)") or message:match("^partition: (.* than 2%^%d+.*)")
    if not fault then error(plan, 0) end
    return usage("%s in %s: %s", named.value(o, "batch", o.batch),
       counted(o.micro_batches, "micro-batch", "micro-batches"), fault)
