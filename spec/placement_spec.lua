@@ -325,7 +325,7 @@ describe("--partition", function()
          devices = devices, partitions = { halves, last }, schedule = "1f1b", micro_batches = 4,
       })
       assert.matches("\n +4 +1f1b +custom 1 .*\n +4 +1f1b +custom 2 ", tostring(found))
-      assert.matches('\nchosen: [^\n]*, partition = "custom 1", ', tostring(found))
+      assert.matches('\nchosen: [^\n]*, partition = "custom 1"\n', tostring(found))
       local other = ft.explore("t5-small", { devices = devices, partition = last })
       local beside = tostring(ft.compare(other, subject, subject:move("head", 1), other))
       assert.matches("^  plan +schedule [^\n]*\n  custom 1  +1f1b .*\n  custom 2  +1f1b .*\n"
