@@ -330,6 +330,12 @@ describe("a cluster from a table", function()
          { devices = { { card = "t4" } }, hosts = { c = { bandwidth = 1 } } })
       refused("link 1: 'to' is 3, expected 1 to 2", { devices = { { card = "t4", count = 2 } },
          links = { { from = 1, to = 3, bandwidth = 1 } } })
+      for _, second in ipairs { { from = 2, to = 1 }, { from = 1, to = 2, one_way = true } } do
+         second.bandwidth = "5GB/s"
+         refused("link 2 joins devices %d and %d as link 1 does: leave one out", {
+            devices = { { card = "t4", count = 2 } },
+            links = { { from = 1, to = 2, bandwidth = "50GB/s" }, second } })
+      end
       refused("link 1: 'from' and 'to' are both 2", { devices = { { card = "t4", count = 2 } },
          links = { { from = 2, to = 2, bandwidth = 1 } } })
       refused("option 'count': expected 1 to 1024, got 0",

@@ -317,6 +317,18 @@ local function wire(cluster)
    return wiring
 end
 
+--- Refuses a link where one is already that goes the same way.
+local function check_not_joined(links, i, row)
+   for k, other in ipairs(links) do
+      local same = row.from == other.from and row.to == other.to
+      local back = row.from == other.to and row.to == other.from
+      if same or back and not (row.one_way and other.one_way) then
+         fail("link %d joins devices %d and %d as link %d does: leave one out, or give each "
+            .. "one_way = true and a way of its own", i, row.from, row.to, k)
+      end
+   end
+end
+
 local function add_links(cluster, o)
    cluster.links = {}
    for i, given in ipairs(o.links or {}) do
@@ -328,6 +340,7 @@ local function add_links(cluster, o)
          end
       end
       if row.from == row.to then fail("%s: 'from' and 'to' are both %d", what, row.from) end
+      check_not_joined(cluster.links, i, row)
       local link = {
          from = row.from, to = row.to, bytes_per_s = rate(row, "bandwidth", nil, what),
          latency_ns = latency_ns(row.latency), eager_bytes = 0, one_way = row.one_way,
