@@ -321,6 +321,7 @@ describe("ftpipe plan", function()
          assert.equal(0, exit)
          assert.matches(" samples/s of 4 a micro%-batch, [%d.]+ %a+ moved a batch\n", out)
          assert.matches("\n  method .* moved a micro%-batch ", out)
+         assert.matches("\n  seq [^\n]* optimal of contiguous  ", out)
          for _, method in ipairs(ft.partition.methods) do
             if method.name == "pack" then -- for devices that swap
                assert.not_matches("\n  pack ", out)

@@ -116,6 +116,9 @@ function M.all(problem, o)
    return rows
 end
 
+-- What is optimal of a method that looks at some placements alone.
+local KINDS = { seq = "optimal of contiguous" }
+
 local COLUMNS = {
    { "method", function(row) return row.method end },
    { "slowest ms", function(row) return ("%.2f"):format(row.result.objective_ns / 1e6) end },
@@ -125,7 +128,7 @@ local COLUMNS = {
    { "stages", function(row) return tostring(row.result.n_stages) end },
    { "above bound", function(row)
       if row.own_model then return "of its own model" end
-      if row.result.proved then return "optimal" end
+      if row.result.proved then return KINDS[row.result.method] or "optimal" end
       local all, own = 100 * row.result.gap, row.result.method_gap
       return own and ("%.1f %%, its own %.1f %%"):format(all, 100 * own) or ("%.1f %%"):format(all)
    end },
