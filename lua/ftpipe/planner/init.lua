@@ -319,7 +319,7 @@ local function split(given)
          (ONLY[key] and only or rest)[key] = value
       end
    end
-   local plain = plain_of(named.like(given, rest), only)
+   local open = named.like(given, copy(rest))
    rest.micro_batches = 1
    rest = explore.options("ft.planner", named.like(given, rest))
    only = opts.check("ft.planner", ONLY, only)
@@ -330,7 +330,7 @@ local function split(given)
    for _, schedule in ipairs(only.schedules or {}) do
       opts.check("ft.planner", { schedule = RULES.schedule }, { schedule = schedule })
    end
-   return only, rest, plain
+   return only, rest, plain_of(open, only)
 end
 
 --- What the caller has left open that is not searched; gives the number of devices. Costs of a
