@@ -85,7 +85,8 @@ describe("args", function()
       refuses("%-%-steps: expected an integer, got 'x'", "--steps", "x")
       refuses("%-%-steps: expected at least 1, got 0", "--steps=0")
       refuses("%-%-beams: expected 1 to 8, got 9", "--beams", "9")
-      refuses("'%-%-steps' requires an argument", "--steps")
+      refuses("%-%-steps has no value, expected %-%-steps N", "--steps")
+      refuses("%-%-dry%-run takes no value; see", "--dry-run=yes")
       refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)",
          "--schedule", "1fb1")
       refuses("%-%-precision: 'fp16' is not available %(did you mean 'f16'%?%) "
@@ -95,7 +96,7 @@ describe("args", function()
       refuses("%-%-lr: expected at least 0, got %-0.5$", "--steps", "3", "--lr", "-.5")
       refuses("unknown flag '%-1'", "--dry-run", "-1")
       refuses("%-%-schedule: '%-%-lr 1' is not available", "--schedule", "--lr 1")
-      refuses("'%-%-lr' requires an argument", "--lr", "--steps", "3")
+      refuses("%-%-lr has no value, expected %-%-lr N", "--lr", "--steps", "3")
       refuses("unexpected word 'extra', it is behind no flag %(words of a command come in front of "
          .. "its flags%); see %-%-help", "extra")
       refuses("unexpected word 'extra'", "--steps", "3", "--dry-run", "extra", "--lr=1")

@@ -90,8 +90,8 @@ describe("ftpipe plan", function()
          local _, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--profile", dir .. "/p")
          assert.equal(2, exit)
          assert.matches("profile .*/p was measured for another model, batch or length: "
-            .. "it has no node .*; measure this one %(ftpipe profile, ft.profile%), or "
-            .. "give none\n$", err)
+            .. "its micro%-batches have input_ids i32%(2, 16%), these i32%(4, 128%); give ftpipe "
+            .. "profile their %-%-batch, %-%-max%-source and %-%-max%-target, or no profile\n$", err)
       end)
    end)
 

@@ -226,6 +226,8 @@ describe("ftpipe top", function()
          assert.equal(out, (ftpipe { "top", directory .. "/a", "--once" }))
          process.refused(2, "needs the directory of a run", { "top" })
          process.refused(6, "is no run: there is no run.json in it\n$", { "top", directory })
+         process.refused(6, "metrics.jsonl' is no run: there is no run.json in it\n$", { "top",
+            directory .. "/a/metrics.jsonl" })
       end)
    end)
 end)

@@ -290,7 +290,7 @@ describe("a run that starts again", function()
          "recipes/t5_rte.lua", "--devices", "hosts:2xcpu:1", "--out", "o" })
       process.refused(2, "has room for 1 process", { "run", "recipes/t5_rte.lua", "--restart=1",
          "--devices", "hosts:2xcpu:1", "--hosts", "a", "--out", "o" })
-      process.refused(2, "'%-%-restart' requires an argument", { "run", "recipes/t5_rte.lua",
+      process.refused(2, "%-%-restart has no value, expected %-%-restart N", { "run", "recipes/t5_rte.lua",
          "--out", "o", "--restart" })
       process.refused(2, "unknown flag '%-%-restrat'", { "run", "recipes/t5_rte.lua", "--restrat",
          "1" })

@@ -89,6 +89,8 @@ describe("ftpipe trace", function()
             assert.equal(before, core.sys.read_file(run .. "/" .. name))
          end
          process.refused(6, "has no batch 90 to 99", { "trace", run, "--batches", "90-99" })
+         process.refused(6, "has no batch 1000+ to 1000+\n", { "trace", run, "--batches", "1"
+            .. ("0"):rep(20) })
          process.refused(2, "expected one, as 3", { "trace", run, "--batches", "5-3" })
          process.refused(2, "needs the directory", { "trace" })
          core.sys.write_file(run .. "/timeline.json",

@@ -108,6 +108,7 @@ function M.run(argv)
    local path = argvs.word(argv)
    local flags = args.read(M.declared, argv, "top RUN")
    if not path then usage("top needs the directory of a run, as ftpipe top out/rte") end
+   records.need(path)
    local terminal, shown = core.sys.isatty(1), 0
    while true do
       local lines, running = M.screen(path)

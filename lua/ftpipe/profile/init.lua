@@ -56,6 +56,13 @@ local function texts_of(graph)
    return { node = core.profile.describe(graph), param = params, forward = graph:counts().forward }
 end
 
+--- The inputs of a graph, as people tell micro-batches apart: "source_ids i32(4, 128), ...".
+local function inputs_text(graph)
+   local words = {}
+   for i, input in ipairs(graph:inputs()) do words[i] = input.name .. " " .. spec_text(input) end
+   return table.concat(words, ", ")
+end
+
 local function digest(t)
    return core.sys.sha256(table.concat(t.node, "\n") .. "\n" .. table.concat(t.param, "\n"))
       :sub(1, 16)
@@ -104,12 +111,28 @@ local function index(rows)
    return by_text
 end
 
-local function lookup(profile, by_text, text, what)
+--- The first input that a profile's graph has otherwise, in words; nil where there is none.
+local function other_input(profile, graph)
+   local had = profile.head.inputs or "" -- a profile of an older version does not say them
+   for _, input in ipairs(graph:inputs()) do
+      local its = (", " .. had):match(", " .. input.name:gsub("%p", "%%%0") .. " (%w+%b())")
+      if its and its ~= spec_text(input) then
+         return ("its micro-batches have %s %s, these %s; give ftpipe profile their --batch, "
+            .. "--max-source and --max-target, or no profile"):format(input.name, its,
+            spec_text(input))
+      end
+   end
+   return nil
+end
+
+--- The row of a node or parameter; what it does not find it tells by inputs, if these differ.
+local function lookup(profile, by_text, text, what, graph)
    local row = by_text[text]
    if not row then
       core.fail("invalid argument", ("profile %s was measured for another model, batch or length: "
-         .. "it has no %s '%s'; measure this one (ftpipe profile, ft.profile), or give "
-         .. "none"):format(profile.path or "of " .. profile.head.device, what, text))
+         .. "%s"):format(profile.path or "of " .. profile.head.device, other_input(profile, graph)
+         or ("it has no %s '%s'; measure this one (ftpipe profile, ft.profile), or give "
+            .. "none"):format(what, text)))
    end
    return row
 end
@@ -131,7 +154,7 @@ function Profile:costs(graph, known)
    for n, text in ipairs(t.node) do
       local ns = known and known[n]
       local row = ns and { ns = ns, recompute_ns = ns, pack_ns = 0 }
-         or lookup(self, n <= t.forward and forward or backward, text, "node")
+         or lookup(self, n <= t.forward and forward or backward, text, "node", graph)
       costs.node_ns[n] = row.ns
       if n <= t.forward then
          costs.pack_ns[n] = row.pack_ns
@@ -139,7 +162,7 @@ function Profile:costs(graph, known)
       end
    end
    for p, text in ipairs(t.param) do
-      local row = lookup(self, update, text, "parameter")
+      local row = lookup(self, update, text, "parameter", graph)
       costs.update_ns[p], costs.norm_ns[p] = row.ns, row.norm_ns
    end
    return costs
@@ -161,7 +184,7 @@ local function options_text(o, device)
    return #words > 0 and table.concat(words, " ") or "none"
 end
 
-local function head_of(t, device, devices, o)
+local function head_of(graph, t, device, devices, o)
    local threads = devices[1].threads
    local name = type(device) == "string" and device or device.name or "described"
    return {
@@ -172,6 +195,7 @@ local function head_of(t, device, devices, o)
       busy = devices[1].in_host and math.max(1,
          math.min(#devices, math.floor(core.sys.cores() / threads))) or 1,
       optimizer = o.optimizer, options = options_text(o, devices[1]), graph = digest(t),
+      inputs = inputs_text(graph),
    }
 end
 
@@ -325,7 +349,7 @@ function M.new(subject, device, options)
    local devices = core.engine.devices(device)
    local graph = graph_of(subject, o)
    local t = texts_of(graph)
-   local head = head_of(t, device, devices, o)
+   local head = head_of(graph, t, device, devices, o)
    if not (o.measure or o.fresh) then return model(graph, t, head, devices, o.calibrate) end
    local path = cache_path(head, devices[1])
    local cached = not o.fresh and not o.whole and try_load(path)

@@ -271,6 +271,14 @@ end
 
 --- Makes one line of what argparse found wrong, with our own hint for unknown flags.
 local function one_line(message, flags, argv)
+   local lacking = message:match("^option '(.-)' requires an argument")
+   for _, flag in ipairs(lacking and flags or {}) do
+      if lacking == flag.flag or lacking == flag.rule.short then
+         return ("%s has no value, expected %s%s"):format(lacking, lacking, value_name(flag.rule))
+      end
+   end
+   local full = message:match("^option '(.-)' does not take arguments")
+   if full then return full .. " takes no value; see --help" end
    local wrong = message:match("^unknown option '(.-)'")
    local stray = message == "too many arguments" and find_stray(argv, flags)
    if stray then
