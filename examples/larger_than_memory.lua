@@ -13,7 +13,8 @@ local function arguments(devices, swap)
    }
 end
 
-local task = ft.task.load("examples/tasks/colour.lua") { max_source = 64 }
+local here = arg[0]:match("^.*/") or ""
+local task = ft.task.load(here .. "tasks/colour.lua") { max_source = 64 }
 
 --- Trains; gives the plan, the losses, and the most bytes that a device held.
 local function train(args)

@@ -12,7 +12,8 @@ local args = ft.args {
 local model = ft.model(args)
 
 -- Rows come from --data; without it, from the sample in the task's file.
-local task = ft.task.load("examples/tasks/colour.lua") { max_source = args.max_source }
+local here = arg[0]:match("^.*/") or ""
+local task = ft.task.load(here .. "tasks/colour.lua") { max_source = args.max_source }
 local data = task:open(model, args)
 print(data.train.examples[1].source)
 --> question: Which colour has the kite? paragraph: Anna has a red kite. David has a blue ball.
