@@ -57,6 +57,32 @@ for name, what in pairs {
    end)
 end
 
+describe("a loss of zero", function()
+   it("agrees with one of zero: questions on one token have one answer", function()
+      with_golden("bert", function(dir)
+         local was = core.json.read(dir .. "/golden.json")
+         local reference = {
+            family = "bert", loss = 0, grad_norm = 0, losses = { adamw = { 0, 0 } },
+            optimizers = was.optimizers,
+            inputs = {
+               input_ids = { { 5 } }, attention_mask = { { 1 } }, token_type_ids = { { 0 } },
+               start_positions = { 0 }, end_positions = { 0 },
+            },
+         }
+         core.sys.write_file(dir .. "/golden.json", core.json.encode(reference))
+         core.io.write(dir .. "/golden.safetensors", {
+            { name = "none", tensor = core.tensor.zeros { 1 } },
+         })
+         local report = golden.check(dir)
+         assert.equal(0, report.failed, table.concat(report:lines(), "\n"))
+         assert.equal(2, #report.rows)
+         reference.loss = 1e-6
+         core.sys.write_file(dir .. "/golden.json", core.json.encode(reference))
+         assert.equal(1, golden.check(dir).failed)
+      end)
+   end)
+end)
+
 for family, rows in pairs(FAMILIES) do
    describe("the embedded model of " .. family, function()
       it("computes what PyTorch computes", function()

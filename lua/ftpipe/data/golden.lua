@@ -30,6 +30,11 @@ local GRAD_FLOOR = 1e-3
 --- Whether an error is worse than another; NaN is the worst.
 local function worse(a, b) return a > b or a ~= a end
 
+--- A difference as a part of a magnitude; none where both are zero, as with a loss over one choice.
+local function part(difference, magnitude)
+   return difference == 0 and 0 or difference / magnitude
+end
+
 --- Largest magnitude of a tensor, and largest difference from another.
 local function extremes(ours, theirs)
    local a, b, n = ours:pointer(), theirs:pointer(), ours:count()
@@ -207,7 +212,7 @@ end
 
 local function check_loss(case, report, out)
    local loss = out.loss:get()
-   report:note("loss", math.abs(loss - case.golden.loss) / math.abs(case.golden.loss),
+   report:note("loss", part(math.abs(loss - case.golden.loss), math.abs(case.golden.loss)),
       case.tolerance.loss)
 end
 
@@ -221,7 +226,7 @@ local function check_logits(case, report, out)
          report:note_exact(name, false, "another shape")
       elseif logits then
          local largest, worst = extremes(out[name], logits)
-         report:note(name, worst / largest, case.tolerance.logits)
+         report:note(name, part(worst, largest), case.tolerance.logits)
       end
    end
 end
@@ -244,7 +249,7 @@ local function check_gradients(case, report, program)
          local ours = program:grad(i)
          if case.tamper then case.tamper(param.name, ours) end
          local magnitude, worst = extremes(ours, stored[i])
-         local relative = worst / math.max(magnitude, GRAD_FLOOR * largest)
+         local relative = part(worst, math.max(magnitude, GRAD_FLOOR * largest))
          if worse(relative, worst_all) then worst_all, worst_name = relative, param.name end
          n = n + 1
       end
@@ -270,8 +275,8 @@ local function check_gradient_norms(case, report, program)
    for i, param in ipairs(case.list) do
       local norm = theirs[param.name]
       if norm then
-         local relative = math.abs(norm_of(program:grad(i)) - norm)
-            / math.max(norm, GRAD_FLOOR * largest)
+         local relative = part(math.abs(norm_of(program:grad(i)) - norm),
+            math.max(norm, GRAD_FLOOR * largest))
          if worse(relative, worst_all) then worst_all, worst_name = relative, param.name end
          n = n + 1
       end
@@ -325,7 +330,7 @@ local function check_steps(case, report)
       local theirs = case.golden.losses[name]
       local ours, worst = train(case, name, #theirs), 0
       for i, loss in ipairs(ours) do
-         local difference = math.abs(loss - theirs[i]) / math.abs(theirs[i])
+         local difference = part(math.abs(loss - theirs[i]), math.abs(theirs[i]))
          if worse(difference, worst) then worst = difference end
       end
       report:note(("%d losses, %s"):format(#theirs, name), worst, case.tolerance.steps)
