@@ -123,6 +123,16 @@ describe("the program", function()
          .. "avx512+bf16, avx512+amx\n", 2 }, { out, err, code })
    end)
 
+   it("reads the length of a table after another reference has added to it", function()
+      -- LuaJIT's issue 843: compiled code gave the length of an earlier time.
+      local out = ftpipe { "-e", [[
+         local list, sum = {}, 0
+         local same = list
+         for i = 1, 1000 do same[i] = i sum = sum + #list end
+         print(sum)]] }
+      assert.equal("500500\n", out)
+   end)
+
    it("prefers modules of FTPIPE_LUA", function()
       core.sys.mkdir(directory .. "/modules/ftpipe/base")
       core.sys.write_file(directory .. "/modules/ftpipe/base/units.lua", "return 'mine'")

@@ -152,6 +152,17 @@ static int open_core(lua_State *L)
     return 1;
 }
 
+/* LuaJIT up to 2.1.0-beta3 (its issue 843; Debian 12 has it) lets compiled code read a table's
+ * length as it was before another reference to the table added to it: right scripts compute wrong
+ * numbers, and not each time. Without forwarding of loads no length is kept. Releases with the
+ * correction count as 20199. */
+static void mend_lengths(lua_State *L)
+{
+    static const char chunk[] = "if jit.version_num < 20199 then jit.opt.start('-fwd') end";
+    if (luaL_loadstring(L, chunk) != 0) lua_error(L);
+    lua_call(L, 0, 0);
+}
+
 static int open_all(lua_State *L)
 {
     const script_host *host = lua_touserdata(L, 1);
@@ -159,6 +170,7 @@ static int open_all(lua_State *L)
     *state = (script_state){.host = host};
     lua_setfield(L, LUA_REGISTRYINDEX, state_key);
     luaL_openlibs(L);
+    mend_lengths(L);
     script_error_class(L);
     add_embedded(L, host->modules);
     lua_getglobal(L, "package");
