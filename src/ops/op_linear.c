@@ -31,8 +31,10 @@ static ft_large_product product_of(const sizes *s, const float *weight)
         .m = s->m, .n = s->n, .k = s->k, .b = weight, .b_transposed = s->turned};
 }
 
-static ft_status multiply(const sizes *s, const ft_call *call, const float *bias, bool relu)
+static ft_status multiply(const sizes *s, const ft_call *call, const float *bias, bool relu,
+                          ft_error *err)
 {
+    FT_TRY(ft_panels_check(s->bf16, err));
     ft_large_product product = product_of(s, ft_in(call, 1));
     product.a = ft_in(call, 0);
     product.packed = call->packed;
@@ -54,8 +56,10 @@ static int64_t packed_bytes(const sizes *s)
     return ft_panels_packed_bytes(s->n, s->k, ft_panels_kernels(s->bf16));
 }
 
-static ft_status pack(const sizes *s, const float *weight, void *packed, ft_team *team)
+static ft_status pack(const sizes *s, const float *weight, void *packed, ft_team *team,
+                      ft_error *err)
 {
+    FT_TRY(ft_panels_check(s->bf16, err));
     const ft_large_product product = product_of(s, weight);
     ft_panels_pack(&product, packed, ft_panels_kernels(s->bf16), team);
     return FT_OK;
@@ -126,9 +130,8 @@ static ft_cost linear_cost(const ft_spec *in, const ft_spec *out, const double *
 
 static ft_status linear_kernel(const ft_call *call, ft_error *err)
 {
-    (void)err;
     const sizes s = linear_sizes(&call->in[0].shape, &call->in[1].shape, call->attrs);
-    return multiply(&s, call, ft_in(call, 2), call->attrs[ACTIVATION] != 0.0);
+    return multiply(&s, call, ft_in(call, 2), call->attrs[ACTIVATION] != 0.0, err);
 }
 
 static ft_status linear_reference(const ft_call *call, ft_error *err)
@@ -164,9 +167,8 @@ static int64_t linear_pack_bytes(const ft_spec *in, const double *attrs)
 static ft_status linear_pack(const ft_spec *in, const double *attrs, const void *weight,
                              void *packed, ft_team *team, ft_error *err)
 {
-    (void)err;
     const sizes s = linear_sizes(&in[0].shape, &in[1].shape, attrs);
-    return pack(&s, weight, packed, team);
+    return pack(&s, weight, packed, team, err);
 }
 
 /* By how the weight is stored against how the product reads it. */
@@ -313,9 +315,8 @@ static ft_cost input_cost(const ft_spec *in, const ft_spec *out, const double *a
 
 static ft_status input_kernel(const ft_call *call, ft_error *err)
 {
-    (void)err;
     const sizes s = input_sizes(&call->in[0].shape, &call->in[1].shape, call->attrs);
-    return multiply(&s, call, NULL, false);
+    return multiply(&s, call, NULL, false, err);
 }
 
 static ft_status input_reference(const ft_call *call, ft_error *err)
@@ -349,9 +350,8 @@ static int64_t input_pack_bytes(const ft_spec *in, const double *attrs)
 static ft_status input_pack(const ft_spec *in, const double *attrs, const void *weight,
                             void *packed, ft_team *team, ft_error *err)
 {
-    (void)err;
     const sizes s = input_sizes(&in[0].shape, &in[1].shape, attrs);
-    return pack(&s, weight, packed, team);
+    return pack(&s, weight, packed, team, err);
 }
 
 static const char *input_pack_kind(const double *attrs)

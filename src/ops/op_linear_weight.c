@@ -37,7 +37,8 @@ static ft_cost weight_cost(const ft_spec *in, const ft_spec *out, const double *
 
 static ft_status weight_kernel(const ft_call *call, ft_error *err)
 {
-    (void)err;
+    const bool bf16 = call->attrs[BF16] != 0.0;
+    FT_TRY(ft_panels_check(bf16, err));
     const ft_large_product product = {.m = call->out[0].shape.dims[0],
                                       .n = call->out[0].shape.dims[1],
                                       .k = ft_rows_of(&call->in[0].shape, 1),
@@ -48,7 +49,7 @@ static ft_status weight_kernel(const ft_call *call, ft_error *err)
                                       .add = ft_adds(call, 0),
                                       .far = true,
                                       .work = call->work};
-    ft_panels_multiply(&product, ft_panels_kernels(call->attrs[BF16] != 0.0), call->team);
+    ft_panels_multiply(&product, ft_panels_kernels(bf16), call->team);
     return FT_OK;
 }
 

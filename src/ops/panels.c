@@ -33,6 +33,14 @@ const ft_simd_panels *ft_panels_kernels(bool bf16)
     return ft_cpu_tiles() ? simd->tiles : simd->panels;
 }
 
+ft_status ft_panels_check(bool bf16, ft_error *err)
+{
+    if (!bf16 || ft_cpu_bf16()) return FT_OK;
+    return ft_fail(err, FT_UNSUPPORTED,
+                   "a product of bf16 needs a CPU with avx512_bf16 instructions, which this one "
+                   "does not have or FTPIPE_KERNELS rules out");
+}
+
 /* Those that the right side is packed for. */
 static const ft_simd_panels *plain(const ft_simd_panels *kernels)
 {

@@ -27,9 +27,11 @@ typedef struct ft_large_product {
     void *work; /* ft_panels_work_bytes, 64-byte aligned */
 } ft_large_product;
 
-/* The kernels of this CPU, in f32, or of operands that are rounded to bf16. Of a CPU without bf16
- * the latter may not be run (ft_cpu_bf16): plans for other machines ask for their sizes. */
+/* The kernels of this CPU, in f32, or of operands that are rounded to bf16. The latter may be run
+ * where ft_panels_check says so: plans for other machines ask for their sizes. */
 const ft_simd_panels *ft_panels_kernels(bool bf16);
+/* FT_UNSUPPORTED for operands that are rounded to bf16 where that is not there or not allowed. */
+ft_status ft_panels_check(bool bf16, ft_error *err);
 
 /* Cut over the team. */
 void ft_panels_multiply(const ft_large_product *product, const ft_simd_panels *kernels,
