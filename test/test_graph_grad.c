@@ -381,6 +381,52 @@ static void test_failing_allocations(void)
     CHECK(failures > 4);
 }
 
+/* -- rounding ------------------------------------------------------------------------------- */
+
+/* By name: rows have an attribute at different places. */
+static double attr_of(const ft_node *node, const char *name)
+{
+    for (int i = 0; i < ft_op_attr_count(node->op); i++)
+        if (strcmp(node->op->attrs[i].name, name) == 0) return node->attrs[i];
+    return -1;
+}
+
+/* What operands of a product are rounded to is so in the products of its gradient: three of them,
+ * for x is not graded. */
+static void check_rounding(const double *attrs, const char *rounds)
+{
+    ft_graph *g;
+    ft_value_id x, w, v, y, z;
+    const ft_op *linear = ft_op_find("linear");
+    ft_spec spec = {FT_F32, ft_shape_of(4, 4)};
+    int n = 0;
+    CHECK_STATUS(ft_graph_new(&g, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_input(g, "x", &spec, &x, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "w", &spec, &w, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_param(g, "v", &spec, &v, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){x, w}, 2, attrs, &y, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_add(g, linear, (ft_value_id[]){y, v}, 2, attrs, &z, NULL), FT_OK);
+    CHECK_STATUS(ft_graph_grad(g, case_node(g, ft_op_find("sum"), z, FT_NO_VALUE), NULL), FT_OK);
+    for (int i = ft_graph_n_forward(g); i < ft_graph_n_nodes(g); i++) {
+        const ft_node *node = ft_graph_node(g, i);
+        const char *names[] = {"bf16", "tf32", "f16"};
+        if (strncmp(node->op->name, "linear", 6) != 0) continue;
+        for (int k = 0; k < 3; k++) CHECK(attr_of(node, names[k]) == !strcmp(names[k], rounds));
+        n++;
+    }
+    CHECK(n == 3);
+    ft_graph_free(g);
+}
+
+static void test_gradient_rounds_as_forward(void)
+{
+    for (int transposed = 0; transposed < 2; transposed++) {
+        check_rounding((const double[FT_MAX_ATTRS]){0, transposed, 1, 0, 0}, "bf16");
+        check_rounding((const double[FT_MAX_ATTRS]){0, transposed, 0, 1, 0}, "tf32");
+        check_rounding((const double[FT_MAX_ATTRS]){0, transposed, 0, 0, 1}, "f16");
+    }
+}
+
 int main(void)
 {
     RUN(test_against_central_differences);
@@ -391,6 +437,7 @@ int main(void)
     RUN(test_outputs_without_gradient);
     RUN(test_shared_terms_are_copied);
     RUN(test_gradient_draws_as_forward);
+    RUN(test_gradient_rounds_as_forward);
     RUN(test_refusals);
     RUN(test_only_once_and_nothing_after);
     RUN(test_constant_loss);

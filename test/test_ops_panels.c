@@ -403,6 +403,48 @@ static void test_unit_writes_far(void)
     guarded_free(b);
 }
 
+/* Of many rows and of few, by columns as they lie and packed: what is no number is none behind a
+ * relu, and what is infinite is so where it is positive. */
+static void odd_behind_relu(const ft_simd_panels *kernels, int64_t m, bool packs)
+{
+    enum { N = 50, K = 300 };
+    const float odd[] = {NAN, INFINITY, -INFINITY};
+    float *a = numbers(m * K, 16), *b = numbers((int64_t)K * N, 17), *c = numbers(m * N, 18);
+    ft_large_product o = {.m = m, .n = N, .k = K, .a = a, .b = b, .c = c, .relu = true};
+    o.work = guarded_new(ft_panels_work_bytes(m, N, K, kernels, 1));
+    void *packed = guarded_new(ft_panels_packed_bytes(N, K, kernels));
+    for (int64_t j = 0; j < N; j++) b[5 * N + j] = 0.5f;
+    for (int i = 0; i < 3; i++) a[i * K + 5] = odd[i];
+    if (packs) ft_panels_pack(&o, packed, kernels, NULL);
+    o.packed = packs ? packed : NULL;
+    ft_panels_multiply(&o, kernels, NULL);
+    for (int64_t j = 0; j < N; j++) {
+        CHECK(isnan(c[j]));
+        CHECK(c[N + j] > 0.0f && isinf(c[N + j]));
+        CHECK(c[2 * N + j] == 0.0f);
+        CHECK(c[3 * N + j] >= 0.0f && isfinite(c[3 * N + j]));
+    }
+    void *all[] = {a, b, c, o.work, packed};
+    for (int i = 0; i < 5; i++) guarded_free(all[i]);
+}
+
+static void test_odd_behind_relu(void)
+{
+    for (int isa = 0; isa <= (int)ft_cpu_isa(); isa++) {
+        const ft_simd *simd = ft_simd_of(isa);
+        for (int packs = 0; simd && packs < 2; packs++) {
+            odd_behind_relu(simd->panels, 4, packs);
+            odd_behind_relu(simd->panels, 70, packs);
+            if (ft_cpu_bf16() && simd->pairs) odd_behind_relu(simd->pairs, 70, packs);
+        }
+    }
+    float c = 7;
+    const float bias = NAN;
+    const ft_large_product of_nothing = {.m = 1, .n = 1, .bias = &bias, .c = &c, .relu = true};
+    ft_panels_multiply(&of_nothing, ft_simd_get()->panels, NULL);
+    CHECK(isnan(c));
+}
+
 static void test_nothing_needs_nothing(void)
 {
     const ft_simd_panels *best = ft_simd_get()->panels;
@@ -430,6 +472,7 @@ int main(void)
     RUN(test_unit_keeps_what_is_no_number);
     RUN(test_unit_keeps_numbers_apart);
     RUN(test_unit_writes_far);
+    RUN(test_odd_behind_relu);
     RUN(test_nothing_needs_nothing);
     return check_report();
 }
