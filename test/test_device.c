@@ -177,6 +177,8 @@ static void test_allowed_kernels(void)
         reached = reached || !strcmp(names[i], best);
         CHECK(!strcmp(ft_cpu_kernels_name(), reached ? best : names[i]));
         CHECK((int)ft_cpu_isa() <= i && (i == 4 || !ft_cpu_tiles()) && (i >= 3 || !ft_cpu_bf16()));
+        int used = ft_cpu_tiles() ? 4 : ft_cpu_bf16() ? 3 : (int)ft_cpu_isa();
+        CHECK(!strcmp(ft_cpu_kernels_name(), names[used]));
     }
     CHECK(reached && ft_cpu_bf16() == bf16 && ft_cpu_tiles() == tiles);
     CHECK_STATUS(ft_cpu_allow("sse", &err), FT_INVALID);

@@ -19,4 +19,6 @@ return {
    { "src/device/team.c", "int first = base * index + (index < extra ? index : extra);",
       "int first = base * index;", "c/device",
       "work of a team that does not divide is done twice or never" },
+   { "src/device/cpu.c", "ft_cpu_bf16() ? VECTORS_OF_BF16", "ft_cpu_bf16() ? (int)FT_ISA_AVX512",
+      "c/device", "kernels of bf16 are not named" },
 }
