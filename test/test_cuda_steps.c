@@ -275,20 +275,24 @@ static void test_sums(const card *c)
     }
 }
 
-/* Steps of a parameter are noted, then a gradient is divided by gaps, here and there. */
+/* Steps of a parameter are noted, then a gradient is divided by gaps, here and there. One of many
+ * numbers never moves; the largest rate is not that of the last step. */
 static void try_gap(const card *c, int64_t n, bool next)
 {
     const ft_spec spec = {FT_F32, ft_shape_of(n)};
     ft_state_part parts[2];
     int64_t bytes = 0;
     ft_gap_state(&spec, parts, &bytes);
-    float *g[2] = {drawn(n, 4), drawn(n, 4)}, *w[4];
+    float *g[2] = {drawn(n, 4), drawn(n, 4)}, *w[5];
     char *state[2] = {cleared(bytes), cleared(bytes)};
-    static const double rates[] = {1e-2, 0, 2e-2};
-    for (int k = 0; k < 4; k++) w[k] = drawn(n, 5 + (uint64_t)k);
+    static const double rates[] = {1e-2, 0, 2e-2, 1.5e-2};
+    for (int k = 0; k < 5; k++) {
+        w[k] = drawn(n, 5 + (uint64_t)k);
+        if (n > 1) w[k][n - 1] = 0.5f;
+    }
     ft_gap gap[2];
     for (int k = 0; k < 2; k++) gap[k] = (ft_gap){.spec = &spec, .state = state[k]};
-    for (int step = 0; step < 3; step++) {
+    for (int step = 0; step < 4; step++) {
         gap[0].param = gap[1].param = w[step + 1];
         ft_gap_note(&gap[0], w[step], rates[step]);
         CHECK_STATUS(ft_cuda_steps.note_step(c->stream, &gap[1], w[step], rates[step], NULL),
@@ -309,7 +313,7 @@ static void try_gap(const card *c, int64_t n, bool next)
     compare("a gradient of older weights", g[1], g[0], n);
     CHECK(fabs(found->squares - squares) <= 1e-12 * squares);
     card_give(found);
-    for (int k = 0; k < 4; k++) card_give(w[k]);
+    for (int k = 0; k < 5; k++) card_give(w[k]);
     for (int k = 0; k < 2; k++) {
         card_give(g[k]);
         card_give(state[k]);

@@ -169,7 +169,8 @@ static void adafactor_formula(trial *t, const ft_update *up)
     }
     double clip = fmax(1.0, rms(u, t->n) / t->hypers[2]);
     double rate = up->rate * fmax(1e-3, rms(t->param64, t->n));
-    for (int64_t i = 0; i < t->n; i++) t->param64[i] -= rate * u[i] / clip;
+    for (int64_t i = 0; i < t->n; i++)
+        t->param64[i] -= rate * (u[i] / clip + t->hypers[4] * t->param64[i]);
     free(g);
     free(u);
 }
@@ -219,6 +220,10 @@ static void test_formulas(void)
         trial_free(&t);
         t = trial_new("adafactor", shapes[i], 1e-5);
         train(&t, adafactor_formula, 1e-6, "adafactor, small parameter");
+        trial_free(&t);
+        t = trial_new("adafactor", shapes[i], 0.5);
+        t.hypers[4] = 0.1;
+        train(&t, adafactor_formula, 1e-6, "adafactor, with decay");
         trial_free(&t);
     }
 }

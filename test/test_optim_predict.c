@@ -46,8 +46,17 @@ static void trial_free(trial *t)
     free(t->state);
 }
 
+/* What the rates of Adafactor are multiplied by. */
+static double size_of(const trial *t)
+{
+    double sum = 0;
+    if (strcmp(t->optimizer->name, "adafactor") != 0 || t->hypers[5] == 0.0) return 1;
+    for (int64_t i = 0; i < t->n; i++) sum += (double)t->param[i] * (double)t->param[i];
+    return fmax(t->hypers[1], sqrt(sum / (double)t->n));
+}
+
 /* After two updates, a number as it would be after those that are missing, in f64. */
-static double predicted(const trial *t, int64_t i, const double *rates, int n)
+static double predicted(const trial *t, int64_t i, const double *rates, int n, double size)
 {
     const double *h = t->hypers;
     bool sgd = !strcmp(t->optimizer->name, "sgd"), adamw = !strcmp(t->optimizer->name, "adamw");
@@ -62,7 +71,7 @@ static double predicted(const trial *t, int64_t i, const double *rates, int n)
             double root = sqrt(v / (1 - pow(h[1], 2 + k))) + h[2];
             p -= rates[k - 1] * (h[3] * p + pow(h[0], k) * m / (1 - pow(h[0], 2 + k)) / root);
         }
-        if (!sgd && !adamw) p *= 1 - rates[k - 1] * h[4];
+        if (!sgd && !adamw) p *= 1 - rates[k - 1] * size * h[4];
     }
     return p;
 }
@@ -84,9 +93,9 @@ static void check_prediction(trial *t, int n, ft_team *team)
     CHECK(!memcmp(one, three, bytes) && !memcmp(before, t->param, bytes));
     CHECK(!memcmp(state, t->state, (size_t)t->state_bytes));
     CHECK((n == 0) == !memcmp(one, t->param, bytes));
-    double most = 0;
+    double most = 0, size = size_of(t);
     for (int64_t i = 0; i < t->n; i++)
-        most = fmax(most, fabs((double)one[i] - predicted(t, i, rates, n)));
+        most = fmax(most, fabs((double)one[i] - predicted(t, i, rates, n, size)));
     CHECK(most < 1e-6);
     free(one);
     free(three);
@@ -97,17 +106,17 @@ static void check_prediction(trial *t, int n, ft_team *team)
 /* A prediction follows its formula, changes nothing else, and is the same for any team. */
 static void test_predictions(void)
 {
-    static const char *const names[] = {"sgd", "adamw", "adafactor"};
+    static const char *const names[] = {"sgd", "adamw", "adafactor", "adafactor"};
     static const char *const set[] = {"weight_decay", "scale_parameter"};
-    const double values[] = {0.1, 0};
     ft_error err;
     ft_team *team = NULL;
     CHECK_STATUS(ft_team_new(&team, 3, &err), FT_OK);
-    for (int o = 0; o < 3; o++)
+    for (int o = 0; o < 4; o++)
         for (int n = 0; n <= 3; n++) {
             trial t = trial_new(names[o], ft_shape_of(40000));
+            const double values[] = {0.1, o == 3};
             CHECK_STATUS(
-                ft_optimizer_hypers(t.optimizer, set, values, o == 2 ? 2 : 1, t.hypers, &err),
+                ft_optimizer_hypers(t.optimizer, set, values, o >= 2 ? 2 : 1, t.hypers, &err),
                 FT_OK);
             for (int64_t i = 0; i < t.n; i++) t.grad[i] = (float)sin((double)i);
             for (int step = 1; step <= 2; step++) {
