@@ -33,14 +33,27 @@ static void test_sights(void)
     }
     CHECK(error >= least / 2 && error < MOST_WAY / 4);
     clock_note(&best, &(stamp){.sent_ns = now, .echo_ns = now, .held_ns = 10}, now);
-    CHECK(clock_read(&best, now, &offset, &error) && error < MOST_WAY / 4); /* nobody said that */
-    int64_t sure = error;
+    int64_t sure = error, seen = offset;
+    CHECK(clock_read(&best, now, &offset, &error) && error == sure && offset == seen); /* no way */
     CHECK(clock_read(&best, now + INT64_C(3600000000000), &offset, &error));
     CHECK(error > sure && error > 300000000); /* clocks run apart meanwhile */
+}
+
+/* Of ways that took 1 ns in all, half is none: it is not known which way took it. */
+static void test_halves(void)
+{
+    int64_t offset, error;
+    for (int there = 0; there < 2; there++) {
+        sight best = {0};
+        clock_note(&best, &(stamp){.sent_ns = 1000 + there + APART, .echo_ns = 1000}, 1001);
+        CHECK(clock_read(&best, 1001, &offset, &error));
+        CHECK(offset - APART <= error && APART - offset <= error);
+    }
 }
 
 int main(void)
 {
     RUN(test_sights);
+    RUN(test_halves);
     return check_report();
 }

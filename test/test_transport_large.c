@@ -118,6 +118,40 @@ static void send_large_letter(int rank, void *user)
     if (rank) munmap(from, LARGE_ROOM);
 }
 
+/* Letters of two pieces from two ranks, each of two tags, whose pieces come among each other. */
+static void send_many(int rank, void *user)
+{
+    enum { RANKS = 3, TAGS = 2 };
+    const int64_t bytes = (int64_t)PIECE + 12345;
+    static const int tags[] = {TAG, TAG + 2}; /* TAG + 1 is that of say_go */
+    ft_world *w = meet();
+    char *from[TAGS] = {NULL, NULL};
+    (void)user;
+    for (int t = 0; t < TAGS && rank; t++) {
+        from[t] = map_large();
+        mark(from[t], bytes, 10 * rank + t);
+        ft_world_send(w, 0, tags[t], from[t], bytes, false);
+    }
+    for (int n = 0; n < TAGS * (RANKS - 1) && !rank; n++) {
+        ft_letter letter;
+        bool got = false;
+        int t = n % TAGS;
+        if (!HOLDS(ft_world_take(w, tags[t], LIMIT_NS / 60, &letter, &got, NULL) == FT_OK && got))
+            break;
+        HOLDS(letter.bytes == bytes && is_marked(letter.data, bytes, 10 * letter.peer + t));
+        ft_world_drop(w, &letter);
+    }
+    for (int r = 1; r < RANKS && !rank; r++) say_go(w, r);
+    if (rank) await_go(w);
+    ft_world_close(w);
+    for (int t = 0; t < TAGS && rank; t++) munmap(from[t], LARGE_ROOM);
+}
+
+static void test_many_at_once(void)
+{
+    run_ranks(3, send_many, NULL);
+}
+
 static void test_large_letters(void)
 {
     run_ranks(2, send_large_letter, NULL);
@@ -135,5 +169,6 @@ int main(void)
 {
     RUN(test_pieces);
     RUN(test_large_letters);
+    RUN(test_many_at_once);
     return check_report();
 }
