@@ -87,11 +87,18 @@ describe("ftpipe plan", function()
             return core.json.decode(out).seconds_per_batch
          end
          assert.is_true(seconds("--profile", dir .. "/p") > 20 * seconds())
+         assert.matches("\ncosts: modelled on sim:2x8GB %(" .. dir:gsub("%p", "%%%0") .. "/p%)\n",
+            run("plan", "t5-small", "--batch", "8", "--micro-batches", "4", "--profile",
+               dir .. "/p"))
          local _, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--profile", dir .. "/p")
          assert.equal(2, exit)
          assert.matches("profile .*/p was measured for another model, batch or length: "
             .. "its micro%-batches have input_ids i32%(2, 16%), these i32%(4, 128%); give ftpipe "
             .. "profile their %-%-batch, %-%-max%-source and %-%-max%-target, or no profile\n$", err)
+         core.sys.write_file(dir .. "/m", (text:gsub("source modelled", "source measured")))
+         process.refused(2, "m was measured with updates of adamw, and %-%-optimizer sgd: measure "
+            .. "those %(ftpipe profile %-%-optimizer sgd%)\n$", { "plan", "t5-small", "--profile",
+            dir .. "/m", "--optimizer", "sgd", "--devices", "sim:2x8GB" })
       end)
    end)
 

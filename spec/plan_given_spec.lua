@@ -239,10 +239,9 @@ describe("a plan that is given", function()
       refused("a graph of 104 forward nodes, this one has 103", function()
          pipeline.plan(with { plan = made(), tied = false })
       end)
-      refused("batch = 8 is not a multiple of micro_batches = 3, give batch = 9 or "
-         .. "micro_batches = 2", function()
-         pipeline.plan(with { plan = made { batch = 6, micro_batches = 3 } })
-      end)
+      local other = made { batch = 6, micro_batches = 3 }
+      refused("batch = 8 is not a multiple of the 3 micro%-batches of plan, give batch = 9$",
+         function() pipeline.plan(with { plan = other }) end)
       refused("the orders of this plan are given", function()
          pipeline.plan(with { plan = made() }):move("encoder/block.0", 2)
       end)

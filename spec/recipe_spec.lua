@@ -68,6 +68,8 @@ describe("recipes/t5_rte.lua", function()
       refused(2, "%-%-steps: expected at least 1, got 0", { "--steps", "0" })
       refused(2, "batch 30 is not a multiple of %-%-micro%-batches 4, give %-%-batch 32 or "
          .. "%-%-micro%-batches 3", { "--batch", "30", "--micro-batches", "4" })
+      refused(6, "t5%-small is a built%-in configuration without weights, .*: give a directory, or "
+         .. "plan only", { "--model", "t5-small" })
       refused(2, "%-%-patience counts evaluations, give %-%-eval%-every too", { "--patience", "1" })
       refused(2, "%-%-save%-every saves in the directory that %-%-out names",
          { "--save-every", "1" })

@@ -281,6 +281,20 @@ describe("a run that starts again", function()
       assert.is_nil(restart.read_loss("rank 1 (host a) has ended"))
    end)
 
+   it("is told where it may run when its machine has too few cores", function()
+      if missing then return pending("cannot be tried here: " .. missing) end
+      files.in_directory(function(dir)
+         local n = core.sys.cores() + 1
+         local command = several.environment(("OMPI_MCA_rmaps_base_oversubscribe=0 timeout -k 5 900 "
+            .. "%s run --restart 1 %s --devices hosts:%dxcpu:1 --out %s/o"):format(
+            core.sys.executable(), "recipes/t5_rte.lua", n, dir))
+         local _, err, code = process.shell(command)
+         assert.matches(("ftpipe: mpirun knows fewer places than hosts:%dxcpu:1 has processes: say "
+            .. "where they run, as %%-%%-hosts localhost:%d\n$"):format(n, n), err)
+         assert.equal(1, code)
+      end)
+   end)
+
    it("is refused where nothing could start again", function()
       process.refused(2, "expected %-%-devices hosts:NxLIST", { "run", "--restart", "1",
          "recipes/t5_rte.lua", "--out", "o" })
@@ -290,8 +304,8 @@ describe("a run that starts again", function()
          "recipes/t5_rte.lua", "--devices", "hosts:2xcpu:1", "--out", "o" })
       process.refused(2, "has room for 1 process", { "run", "recipes/t5_rte.lua", "--restart=1",
          "--devices", "hosts:2xcpu:1", "--hosts", "a", "--out", "o" })
-      process.refused(2, "%-%-restart has no value, expected %-%-restart N", { "run", "recipes/t5_rte.lua",
-         "--out", "o", "--restart" })
+      process.refused(2, "%-%-restart has no value, expected %-%-restart N", { "run",
+         "recipes/t5_rte.lua", "--out", "o", "--restart" })
       process.refused(2, "unknown flag '%-%-restrat'", { "run", "recipes/t5_rte.lua", "--restrat",
          "1" })
       process.refused(2, "%-%-hosts is for %-%-restart", { "run", "--hosts", "a",

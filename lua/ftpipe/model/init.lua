@@ -182,9 +182,9 @@ function Model:check_trainable(resumed)
    if self.checkpoint and not resumed then checkpoint.check_weights(self.checkpoint) end
    if self.weightless then
       fail("not found", 6, "%s is a built-in configuration without weights, and there are "
-         .. "none in ./%s or %s: give a directory or %s, or plan only, on devices like "
-         .. "sim:8x11GB%s", named.value(self, "model", self.name), self.name,
-         hub.place(self.name), named.value(self, "init", "random"),
+         .. "none in ./%s or %s: give a directory%s, or plan only, on devices like sim:8x11GB%s",
+         named.value(self, "model", self.name), self.name, hub.place(self.name),
+         self.flagged and "" or ' or init = "random"', -- recipes need a tokenizer, too
          self.flagged and " or with --dry-run" or "")
    end
 end

@@ -201,6 +201,8 @@ function Subject:text(by_class)
    } do
       lines[#lines + 1] = line
    end
+   local profile = self.plan and self.plan.profile
+   lines[#lines + 1] = profile and "costs: " .. profile:summary()
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
    lines[#lines + 1] = staleness.text(self.stages)
    lines[#lines + 1] = self.plan and precision.words(self.plan.options.precision,

@@ -437,9 +437,10 @@ function Profile:calibration()
    return factors
 end
 
---- In a word: "measured (FILE)".
+--- In a word: "measured on DEVICE (FILE)".
 function Profile:summary()
-   return (self.head.source or "measured") .. (self.path and (" (%s)"):format(self.path) or "")
+   return ("%s on %s%s"):format(self.head.source or "measured", self.head.device,
+      self.path and (" (%s)"):format(self.path) or "")
 end
 
 function Profile:__tostring()

@@ -129,6 +129,7 @@ local function pass_on(said)
    local text = said.file:read("*a")
    if text == "" then return end
    io.stderr:write(text)
+   said.full = said.full or text:find("not enough slots", 1, true) ~= nil
    said.rest = said.rest .. text
    said.rest = said.rest:gsub("([^\n]*)\n", function(line)
       said.lost = said.lost or M.read_loss(line)
@@ -154,6 +155,10 @@ local function run(job)
    until code
    said.file:close()
    os.remove(path)
+   if said.full then
+      io.stderr:write(("ftpipe: mpirun knows fewer places than hosts:%dx%s has processes: say where "
+         .. "they run, as --hosts localhost:%d\n"):format(job.n, job.each, job.n))
+   end
    return code, said.lost, asked
 end
 
