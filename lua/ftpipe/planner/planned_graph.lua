@@ -5,6 +5,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local feasible = require("ftpipe.base.feasible")
 local keep = require("ftpipe.plan.keep")
+local named = require("ftpipe.base.named")
 local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
 local placement = require("ftpipe.placement")
@@ -59,8 +60,8 @@ end
 --- A partition, which does not depend on the schedule but for how long activations stay.
 local function partition_once(problem, o, rule, known)
    local how = o.partition
-   local key = type(how) == "string" and ("%s %s %s %s %s"):format(how, tostring(o.stages),
-      tostring(o.effort), tostring(schedules.is_flat(o.schedule)), rule)
+   local key = type(how) == "string" and ("%s %s %s %s %s %s"):format(how, tostring(o.stages),
+      o.cost, tostring(o.effort), tostring(schedules.is_flat(o.schedule)), rule)
    local method, straight = placement.method(how)
    local result = known and known[key] or partition(problem, {
       method = method, straight = straight, cost = o.cost, seed = o.seed, effort = o.effort,
@@ -201,17 +202,23 @@ end
 -- The price that partitions have when nobody asks for another one; that is what is asked for then.
 local PRICE = "overlap"
 
+-- The price that hides no transfer: with few micro-batches in flight there is little to hide it by.
+local EXPOSED = "sum"
+
 --- Options of what is simulated beside a partition that searches: fewer stages, which wait for each
--- other less, with little effort; and of the best the partitions that search nothing.
+-- other less, and stages that transfers are not hidden in, with little effort; and of the best the
+-- partitions that search nothing.
 local function rivals_of(graph, o)
    local list = {}
    if o.cost ~= PRICE then return list end
    local n = #(o.devices and core.engine.devices(o.devices) or graph.devices)
-   for _, fewer in ipairs(placement.fewer_stages(o, n)) do
-      list[#list + 1] = fewer <= #graph.nodes and copy(o, {
-         partition = "mixed", stages = fewer, effort = o.effort or placement.EFFORT,
+   local function add(stages, cost)
+      list[#list + 1] = stages <= #graph.nodes and copy(o, {
+         partition = "mixed", stages = stages, cost = cost, effort = o.effort or placement.EFFORT,
       }) or nil
    end
+   for _, fewer in ipairs(placement.fewer_stages(o, n)) do add(fewer, PRICE) end
+   if n > 1 and placement.searches(o.partition) then add(o.stages or n, EXPOSED) end
    for _, how in ipairs(placement.others(o.partition)) do
       list[#list + 1] = copy(o, { partition = how })
    end
@@ -237,6 +244,13 @@ local function has_backwards(graph)
    return false
 end
 
+--- What a plan by Mixed-pipe leaves out, in a line; nil of others.
+local function without_replicas(subject, o)
+   if o.partition ~= "mixed" or o.cost ~= PRICE or #subject.names == 1 then return nil end
+   return ("mixed has each stage on one device; %s also tries stages on several"):format(
+      named.value(o, "partition", "best"))
+end
+
 --- Plans a graph; where its partition searches, by simulation the fastest of several that fits. One
 -- without backwards is played as evaluation is, since no forward waits for one.
 -- @tparam graph graph
@@ -252,7 +266,9 @@ function M.plan(graph, o, known)
    for _, own in ipairs(rivals_of(graph, o)) do
       best = better(best, (feasible(plan_once, graph, own, known)))
    end
-   return best or error(failure, 0)
+   if not best then error(failure, 0) end
+   best.note = without_replicas(best, o)
+   return best
 end
 
 return M

@@ -56,8 +56,8 @@ end
 
 --- A subject.
 -- @tparam table known title, graph, problem, result, cut, names, options, method, memory,
---   recompute, moved_bytes, played, play, steady, and of a model plan and made_of (gives that of
---   another plan)
+--   recompute, moved_bytes, played, play, steady; of a model plan and made_of (gives that of another
+--   plan), of a graph's file note (a line)
 -- @tparam table planned by stage, what the plan says of it
 -- @treturn subject
 -- @local
@@ -205,6 +205,7 @@ function Subject:text(by_class)
    lines[#lines + 1] = profile and "costs: " .. profile:summary()
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
    lines[#lines + 1] = staleness.text(self.stages)
+   lines[#lines + 1] = self.note
    lines[#lines + 1] = self.plan and precision.words(self.plan.options.precision,
       self.plan.devices[1])
    for _, line in ipairs(self.plan and describe.trained(self.plan) or {}) do
