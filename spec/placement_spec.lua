@@ -395,6 +395,38 @@ describe("--partition", function()
       end
    end)
 
+   it("says that a plan has fewer, and refuses more than there can be", function()
+      local graph = ft.graph.read("ftpipe weighted graph 1\nnode a forward_ns=9e6\n"
+         .. "node b forward_ns=1e6\nnode c forward_ns=1e6\nedge a b bytes=8\nedge b c bytes=8\n",
+         "graph")
+      local function explore(stages)
+         return tostring(ft.explore(graph, { devices = "sim:2x11GB", stages = stages }))
+      end
+      assert.matches(" 2 stages %(3 at most%) on 2 devices", explore(3))
+      assert.matches(" 2 stages on 2 devices", explore(2))
+      for _, how in ipairs { "mixed", "best", "seq", "greedy", "pipedream" } do
+         local ok, failure = pcall(ft.explore, graph, { devices = "sim:2x11GB", stages = 4,
+            partition = how })
+         assert.is_false(ok)
+         assert.matches("stages = 4: there can be 3 at most, since the graph has 3 nodes",
+            failure.message)
+         ok, failure = pcall(ft.explore, "t5-small", { devices = "sim:2x11GB", stages = 198,
+            partition = how })
+         assert.is_false(ok)
+         assert.matches("stages = 198: there can be %d+ at most, since .*; give no more$",
+            failure.message)
+      end
+      -- blocks stay whole but for seq, which is tried too where state may be swapped
+      for own, most in pairs { [{ stages = 35 }] = 34, [{ stages = 34 }] = false,
+         [{ stages = 35, partition = "seq" }] = false,
+         [{ stages = 35, swap = "auto" }] = false } do
+         own = copy({ devices = "sim:2x11GB", partition = "mixed" }, own)
+         local ok, failure = pcall(ft.explore, "t5-small", own)
+         assert.equal(not most, ok)
+         if most then assert.matches("there can be " .. most .. " at most", failure.message) end
+      end
+   end)
+
    it("balances forwards and backwards apart for gpipe, which does one after the other", function()
       files.in_directory(function(dir)
          -- of few words out, forwards are most of the time, of many, backwards

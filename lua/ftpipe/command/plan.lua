@@ -145,7 +145,7 @@ local function comparison(subject, flags)
    local problem = parts.problem
    local rows = compare.all(problem, {
       cost = flags.cost, seed = flags.seed, effort = flags.effort,
-      blocks = flags.stages or placement.blocks("mixed", #problem.devices, #problem.names),
+      blocks = placement.blocks("mixed", #problem.devices, #problem.names, flags.stages),
       budgets = budgets,
       memory = function(result)
          return require("ftpipe.planner.planned_graph").memory(parts, result)

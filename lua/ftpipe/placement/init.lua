@@ -311,6 +311,31 @@ local function views_of(graph, o, known)
    return known.views
 end
 
+--- Refuses more stages than a graph can be cut into, by whichever partition.
+-- @tparam table o options: partition, stages
+-- @tparam int most
+-- @tparam string why in words
+function M.check_stages(o, most, why)
+   if not o.stages or o.stages <= most or type(o.partition) == "function" then return end
+   usage("%s: there can be %d at most, since %s; give no more",
+      named.value(o, "stages", o.stages), most, why)
+end
+
+--- The same of a model: its scopes stay whole but for seq, and for what also tries that.
+-- @tparam graph graph of operators
+-- @tparam table o options of `solve`, with partition
+-- @tparam boolean swaps whether state may be swapped
+function M.check_stages_of(graph, o, swaps)
+   if not o.stages or not M.is(o.partition) then return end
+   local views, n = views_of(graph, o, o.placements), graph:counts().forward
+   if not views.small or M.is_in_order(o.partition) or M.also(graph, o, swaps) == "seq" then
+      return M.check_stages(o, n, ("the model has %d operators"):format(n))
+   end
+   n = #views.small.nodes
+   M.check_stages(o, n, ("%s cuts between the %d blocks of the model, and seq alone within them")
+      :format(named.value(o, "partition", M.title(o.partition)), n))
+end
+
 --- Whether devices have several stages each, which go to them in turns.
 function M.takes_turns(o)
    local n = #core.engine.devices(o.devices)

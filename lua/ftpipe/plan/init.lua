@@ -22,6 +22,7 @@ local opts = require("ftpipe.base.opts")
 local html = require("ftpipe.page.html")
 local packing = require("ftpipe.placement.packing")
 local packs = require("ftpipe.schedule.packs")
+local partitions = require("ftpipe.plan.partition")
 local picture = require("ftpipe.plan.picture")
 local placement = require("ftpipe.placement")
 local over = require("ftpipe.plan.over")
@@ -99,6 +100,9 @@ local function make(o)
    if profile then
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
    end
+   if not o.given and not o.placements.tried then
+      partitions.check_stages(graphs[#graphs], o, swaps.may(o))
+   end
    local plan = draw_best(o, graphs)
    swaps.check_dir(plan)
    plan.beside = plan.graphs.evaluation ~= nil
@@ -163,7 +167,7 @@ local function try(plan, o, quick)
    o = copy(o, { profile = "modelled", hasty = true })
    o.calibration = not same_work and plan.profile and plan.profile:calibration() or nil
    if not same_work then o.costs = nil end
-   o.plan, o.given, o.placements, o.searched = nil, nil, {}, quick or plan.options.searched
+   o.plan, o.given, o.placements, o.searched = nil, nil, { tried = true }, quick or plan.options.searched
    local most_stages = placement.stages(#core.engine.devices(o.devices), o.stages)
    local _, long = playing.legs(o.synchronous, o.micro_batches, most_stages)
    o.batches = math.min(o.batches, long)

@@ -91,6 +91,12 @@ function M.has_places(o)
       schedules.replicates(o.rule or o.schedule))
 end
 
+--- Refuses more stages than the model can be cut into; `swaps`: whether state may be swapped.
+function M.check_stages(graph, o, swaps)
+   local own = M.has_places(o) and copy(o, { partition = "seq" }) or o
+   placement.check_stages_of(graph, own, swaps)
+end
+
 --- Stages in the order of the model, each on every device.
 local function everywhere(graph, o, n_stages, n_devices)
    local places = {}

@@ -374,9 +374,9 @@ end
 --- Plans the first choices again, and what a plan would be that is not searched for, each with the
 -- other cuts that a plan of its own compares: so the one that is chosen is what its flags give, and
 -- no slower than it was, nor than that plan. Graphs from files have no other cuts.
-local function compare_cuts(model, rows, plain)
+local function compare_cuts(model, rows, plain, guessed)
    local function plan(i, o)
-      local row = M.try(model, o)
+      local row = M.try(model, o, { tried = guessed, whole = true })
       row.number = rows[i] and rows[i].number or i
       rows[i] = row
    end
@@ -406,7 +406,7 @@ function M.search(what, given, seen)
    local all = choices(o, only, n_devices)
    for i, choice in ipairs(all) do
       local m = choice.micro_batches
-      placements[m] = placements[m] or {}
+      placements[m] = placements[m] or { tried = not o.stages }
       local row = M.try(model, choice, placements[m])
       row.number = i
       local key = identity(row)
@@ -423,7 +423,7 @@ function M.search(what, given, seen)
          .. "%d and %s; give another one of them"):format(o.batch, counted(n_devices, "device")), 2)
    end
    table.sort(rows, comes_first)
-   compare_cuts(model, rows, plain)
+   compare_cuts(model, rows, plain, not o.stages)
    first = rows[1]
    local best = fits(first) and first or nil
    local titles = placement.titles(only.partitions or {})
@@ -438,7 +438,9 @@ end
 --- What would make a plan fit, see ftpipe.plan.remedies.
 -- @local
 function M.remedies(model, o, over_bytes)
-   local function try(given, quick) return M.try(model, given, quick and {} or nil) end
+   local function try(given, quick)
+      return M.try(model, given, { tried = true, whole = not quick })
+   end
    return remedies.find(try, o, over_bytes)
 end
 

@@ -3,6 +3,7 @@
 local clusters = require("ftpipe.placement.cluster")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local feasible = require("ftpipe.base.feasible")
 local keep = require("ftpipe.plan.keep")
 local named = require("ftpipe.base.named")
@@ -59,13 +60,14 @@ end
 
 --- A partition, which does not depend on the schedule but for how long activations stay.
 local function partition_once(problem, o, rule, known)
-   local how = o.partition
+   local how, n = o.partition, #problem.names
+   placement.check_stages(o, n, ("the graph has %s"):format(counted(n, "node")))
    local key = type(how) == "string" and ("%s %s %s %s %s %s"):format(how, tostring(o.stages),
       o.cost, tostring(o.effort), tostring(schedules.is_flat(o.schedule)), rule)
    local method, straight = placement.method(how)
    local result = known and known[key] or partition(problem, {
       method = method, straight = straight, cost = o.cost, seed = o.seed, effort = o.effort,
-      blocks = o.stages or placement.blocks(how, #problem.devices, #problem.names),
+      blocks = o.stages or placement.blocks(how, #problem.devices, n),
    })
    if known and key then known[key] = result end
    return result
@@ -212,9 +214,9 @@ local function rivals_of(graph, o)
    local list = {}
    if o.cost ~= PRICE then return list end
    local n = #(o.devices and core.engine.devices(o.devices) or graph.devices)
-   local function add(stages, cost)
-      list[#list + 1] = stages <= #graph.nodes and copy(o, {
-         partition = "mixed", stages = stages, cost = cost, effort = o.effort or placement.EFFORT,
+   local function add(most, cost)
+      list[#list + 1] = most <= #graph.nodes and copy(o, {
+         partition = "mixed", stages = most, cost = cost, effort = o.effort or placement.EFFORT,
       }) or nil
    end
    for _, fewer in ipairs(placement.fewer_stages(o, n)) do add(fewer, PRICE) end
@@ -267,6 +269,7 @@ function M.plan(graph, o, known)
       best = better(best, (feasible(plan_once, graph, own, known)))
    end
    if not best then error(failure, 0) end
+   best.asked = o.stages
    best.note = without_replicas(best, o)
    return best
 end

@@ -83,7 +83,8 @@ local function of_plan(plan, given)
    local subject = subjects.new({
       title = ("%s, %d x %d source tokens"):format(model.name, o.batch, o.source),
       graph = graph, problem = problem, result = result, cut = cut,
-      names = column(plan.devices, "name"), options = o, method = plan.partition.name, plan = plan,
+      names = column(plan.devices, "name"), options = o, asked = given.stages,
+      method = plan.partition.name, plan = plan,
       memory = memory_of(plan), least = not swaps.may(o) and over.least(plan) or nil,
       unswapped = over.unswapped(plan), recompute = plan.recompute,
       moved_bytes = moved_bytes(plan), played = play(long), play = play,
@@ -98,12 +99,14 @@ end
 --- Plans a model.
 -- @tparam model model
 -- @tparam table o options of ft.explore, checked
--- @tparam[opt] table placements of earlier plans, see ftpipe.placement
+-- @tparam[opt] table placements of earlier plans, see ftpipe.placement; tried: no one has asked for
+--   its number of stages; whole: it is compared with other cuts, as a plan by itself is
 -- @treturn subject
 function M.plan(model, o, placements)
    o.devices = o.devices or "cpu"
    local options = plan_options(model, o)
-   options.placements, options.searched = placements, placements ~= nil
+   options.placements = placements
+   options.searched = placements ~= nil and not placements.whole
    return of_plan(plans(options), o)
 end
 

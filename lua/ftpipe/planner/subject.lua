@@ -55,9 +55,10 @@ local function stage_rows(cut, planned, names)
 end
 
 --- A subject.
--- @tparam table known title, graph, problem, result, cut, names, options, method, memory,
---   recompute, moved_bytes, played, play, steady; of a model plan and made_of (gives that of another
---   plan), of a graph's file note (a line)
+-- @tparam table known title, graph, problem, result, cut, names, options, asked (stages at most,
+--   where somebody said how many), method, memory,
+--   recompute, moved_bytes, played, play, steady; of a model plan and made_of (gives that of
+--   another plan), of a graph's file note (a line)
 -- @tparam table planned by stage, what the plan says of it
 -- @treturn subject
 -- @local
@@ -170,9 +171,10 @@ end
 
 --- What was chosen, in a line.
 function Subject:setting()
-   local o, recomputed = self.options, recompute.count(self.recompute)
-   return ("partition %s, schedule %s, %s on %s, %s%s"):format(self.method,
-      schedules.name(o.schedule), counted(#self.stages, "stage"), counted(#self.names, "device"),
+   local o, recomputed, n = self.options, recompute.count(self.recompute), #self.stages
+   local fewer = self.asked and self.asked > n and (" (%d at most)"):format(self.asked) or ""
+   return ("partition %s, schedule %s, %s%s on %s, %s%s"):format(self.method,
+      schedules.name(o.schedule), counted(n, "stage"), fewer, counted(#self.names, "device"),
       counted(o.micro_batches, "micro-batch", "micro-batches"),
       recomputed > 0 and (", %s recomputed"):format(counted(recomputed, "stage")) or "")
 end
