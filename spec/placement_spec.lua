@@ -6,6 +6,7 @@ local ft = require("ftpipe")
 local partition = require("ftpipe.placement.partition")
 local process = require("spec.support.process")
 local random = require("ftpipe.base.random")
+local solved = require("ftpipe.placement.solved")
 local ties = require("ftpipe.placement.ties")
 local turns = require("ftpipe.placement.turns")
 
@@ -425,6 +426,25 @@ describe("--partition", function()
          assert.equal(not most, ok)
          if most then assert.matches("there can be " .. most .. " at most", failure.message) end
       end
+   end)
+
+   it("is found once for problems that differ in bytes which nothing bounds", function()
+      local known, all = {}, {}
+      local function solve(own, memory_bytes)
+         local problem = ft.graph("t5-small", { devices = "sim:3x11GB", batch = 4 }):by_scope()
+            :problem(copy({ devices = "sim:3x11GB", recompute = "but-last", in_flight = 4 }, own))
+         for _, device in ipairs(problem.devices) do device.memory_bytes = memory_bytes or 0 end
+         local asked = { method = "mixed", effort = .2, blocks = 6 }
+         local found = solved(problem, asked, known)
+         assert.same(ft.partition(problem, asked).device, found.device)
+         all[#all + 1] = found
+      end
+      solve { memory_factor = 16 }
+      solve { memory_factor = 8 }
+      solve { memory_factor = 8, recompute = "always" } -- takes longer
+      solve({ memory_factor = 8 }, 1e9)
+      assert.equal(all[1], all[2])
+      for i = 3, 4 do assert.are_not.equal(all[1], all[i]) end
    end)
 
    it("balances forwards and backwards apart for gpipe, which does one after the other", function()

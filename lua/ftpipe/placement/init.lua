@@ -8,8 +8,8 @@ local graphs = require("ftpipe.graph")
 local named = require("ftpipe.base.named")
 local opts = require("ftpipe.base.opts")
 local packs = require("ftpipe.schedule.packs")
-local partition = require("ftpipe.placement.partition")
 local schedules = require("ftpipe.schedule")
+local solved = require("ftpipe.placement.solved")
 local ties = require("ftpipe.placement.ties")
 local turns = require("ftpipe.placement.turns")
 local usage = require("ftpipe.base.usage")
@@ -287,7 +287,8 @@ local function first_that_fits(weighted, name, o, budget)
       if is_last or not how.unlimited and is_allowed(how, o.recompute) then
          local options = options_of(name, n_devices, #weighted.nodes, o.stages, o.effort)
          local result
-         result, failure = feasible(partition, attempt(weighted, name, o, how, budget), options)
+         result, failure = feasible(solved, attempt(weighted, name, o, how, budget), options,
+            (o.placements or {}).solved)
          if result then return result end
       end
    end

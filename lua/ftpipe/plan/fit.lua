@@ -121,7 +121,8 @@ end
 
 --- The same plan with the least memory that recomputing gives it.
 local function leanest(plan)
-   if plan.options.recompute ~= "auto" then return plan end
+   local all = recompute.count(plan.recompute) == plan.n_stages
+   if all or plan.options.recompute ~= "auto" then return plan end
    return draw.blueprint(plan.options, plan.graphs, plan.partition,
       recompute.flags("always", plan.n_stages))
 end

@@ -162,12 +162,13 @@ end
 -- by what was measured. Costs decide where the model is cut, and so what fits. The leg is as long
 -- as memory and time of a batch in the long run ask for, as those of `ftpipe plan` are. What moves
 -- is not chosen for speed, which takes ten times as long and needs no less memory.
-local function try(plan, o, quick)
+local function try(plan, o, quick, solved)
    local same_work = o.micro_batches == plan.options.micro_batches
    o = copy(o, { profile = "modelled", hasty = true })
    o.calibration = not same_work and plan.profile and plan.profile:calibration() or nil
    if not same_work then o.costs = nil end
-   o.plan, o.given, o.placements, o.searched = nil, nil, { tried = true }, quick or plan.options.searched
+   o.plan, o.given, o.placements = nil, nil, { tried = true, solved = solved }
+   o.searched = quick or plan.options.searched
    local most_stages = placement.stages(#core.engine.devices(o.devices), o.stages)
    local _, long = playing.legs(o.synchronous, o.micro_batches, most_stages)
    o.batches = math.min(o.batches, long)
@@ -187,7 +188,8 @@ end
 --- What would make the plan fit, in lines; none of evaluation alone.
 function Plan:remedies()
    if self.options.eval_only then return {} end
-   return remedies.find(function(o, quick) return try(self, o, quick) end, self.options,
+   local solved = {}
+   return remedies.find(function(o, quick) return try(self, o, quick, solved) end, self.options,
       fit.worst_over(self))
 end
 

@@ -438,8 +438,9 @@ end
 --- What would make a plan fit, see ftpipe.plan.remedies.
 -- @local
 function M.remedies(model, o, over_bytes)
+   local solved = {}
    local function try(given, quick)
-      return M.try(model, given, { tried = true, whole = not quick })
+      return M.try(model, given, { tried = true, whole = not quick, solved = solved })
    end
    return remedies.find(try, o, over_bytes)
 end

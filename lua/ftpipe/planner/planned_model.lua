@@ -100,7 +100,8 @@ end
 -- @tparam model model
 -- @tparam table o options of ft.explore, checked
 -- @tparam[opt] table placements of earlier plans, see ftpipe.placement; tried: no one has asked for
---   its number of stages; whole: it is compared with other cuts, as a plan by itself is
+--   its number of stages; whole: it is compared with other cuts, as a plan by itself is; solved:
+--   a table for plans that differ in what has no price, too
 -- @treturn subject
 function M.plan(model, o, placements)
    o.devices = o.devices or "cpu"
