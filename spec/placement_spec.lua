@@ -336,6 +336,10 @@ describe("--partition", function()
          assert.is_false(ok)
          assert.matches("a partitioner of one's own gave ", problem.message)
       end
+      local ok, problem = pcall(ft.plan, options { partition = function() error("no idea") end })
+      assert.is_false(ok)
+      assert.matches("^a partitioner of one's own failed: [^\n]*placement_spec.lua:%d+: no idea$",
+         problem.message)
       assert.is_false((pcall(ft.plan, options { partition = 7 })))
    end)
 

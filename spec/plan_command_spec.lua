@@ -67,6 +67,14 @@ describe("ftpipe plan", function()
       end)
    end)
 
+   it("says that nothing moves where all is within its budget", function()
+      for _, how in ipairs { "auto", "activations" } do
+         local out, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--swap", how)
+         assert.equal(0, exit, err)
+         assert.matches("\nswaps: none, every device is within its budget\n", out)
+      end
+   end)
+
    it("takes costs from a profile, measured or calibrated", function()
       files.in_directory(function(dir)
          local shape = { "--devices", "sim:2x8GB", "--max-source", "16", "--max-target", "4" }
@@ -166,7 +174,8 @@ describe("ftpipe plan", function()
          assert.matches("\n  1 +sim:1 card +1 +1.00 +2.00 +%- +1 ", out)
          _, err, exit = of("sim:2x90MB")
          assert.equal(3, exit)
-         assert.matches("device sim:%d card needs 104.0 MB of memory, its budget is 90.0 MB", err)
+         assert.matches("device sim:%d card needs 104.0 MB of memory, its budget is 90.0 MB: "
+            .. "14004 kB too much; ", err)
          assert.equal(1, select(2, err:gsub("\n", "")), err)
       end)
    end)
@@ -415,7 +424,7 @@ describe("ftpipe plan", function()
       assert.equal(3, exit)
       assert.matches("stages on 2 devices", out)
       assert.matches("^does not fit: ", out)
-      assert.matches("needs [%d.]+ MB of memory, its budget is 11000%.0 MB; no placement fits: .*; "
+      assert.matches("needs [%d.]+ MB of memory, its budget is 11000%.0 MB: %d+ kB too much; no placement fits: .*; "
          .. "what would help", err)
       assert.matches("%-%-optimizer adafactor: saves [%d.]+ GB", err)
       assert.equal(1, select(2, err:gsub("\n", "")))

@@ -315,8 +315,6 @@ ft_status blueprint_lay_out(ft_blueprint *b, ft_error *err)
     return ft_stays_place(&b->stays, b->arena, &b->plan, err);
 }
 
-/* -- budgets ----------------------------------------------------------------------------------- */
-
 int64_t ft_blueprint_device_bytes(const ft_blueprint *b, int device)
 {
     return b->blocks[device].total;
@@ -336,8 +334,10 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
                                  used ? ", " : "", ft_memory_classes[c].name,
                                  (double)b->plan.memory[d][c] / 1e6);
         return ft_fail(
-            err, FT_INFEASIBLE, "device %s needs %.1f MB of memory, its budget is %.1f MB (%s)",
-            device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6, text);
+            err, FT_INFEASIBLE,
+            "device %s needs %.1f MB of memory, its budget is %.1f MB (%s): %lld kB too much",
+            device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6, text,
+            (long long)(block->total - device->memory_bytes + 999) / 1000);
     }
     return FT_OK;
 }

@@ -175,9 +175,10 @@ local function check_fits(subject, model, o)
    end
    local row, bound = subject.memory[culprit],
       over.bound(subject.memory, subject.least, subject.options.optimizer) or subject.unswapped
-   core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB%s; %s")
-      :format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
-         bound and "; " .. bound or "", remedies.words(lines)))
+   core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB: "
+      .. "%.0f kB too much%s; %s"):format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
+      math.ceil((row.total - row.budget) / 1e3), bound and "; " .. bound or "",
+      remedies.words(lines)))
 end
 
 --- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.

@@ -118,7 +118,13 @@ end
 --- What a partitioner of one's own says of a problem; raises when it is no placement.
 local function ask(partitioner, problem)
    local times = problem.node_ns
-   local device, n_devices = partitioner(problem), #problem.devices
+   local ok, device = pcall(partitioner, problem)
+   if not ok and type(device) == "string" then
+      usage("a partitioner of one's own failed: %s", device)
+   elseif not ok then
+      error(device, 0)
+   end
+   local n_devices = #problem.devices
    local n_nodes = #(type(times[1]) == "table" and times[1] or times)
    if type(device) ~= "table" then
       usage("a partitioner of one's own gave a %s, expected a list with a device for each of %d "

@@ -77,7 +77,7 @@ for _, class in ipairs(core.schedule.memory_classes()) do
 end
 
 --- What --swap may say, in words.
-M.help = ("to host memory: %s; classes, as activations,optimizer: these alone"):format(
+M.help = ("to host memory: %s; classes, as activations,optimizer: auto, of these alone"):format(
    table.concat(mode_helps, "; "))
 
 --- What --swap asks for, as blueprint:fit takes it, with `over`: where a device is over its budget.
@@ -395,6 +395,9 @@ function M.lines(plan, played, batches)
             units.format_seconds(cost.waits))
          lines[#lines + 1] = "  " .. class_words(plan, d, played)
       end
+   end
+   if #lines == 0 and M.may(plan.options) and not plan.unswapped then
+      lines[1] = "swaps: none, every device is within its budget"
    end
    return lines
 end
