@@ -61,7 +61,7 @@ describe("args", function()
       local fault = files.failure(args.parse, recipe, { "--effort", "0" })
       assert.equal("--effort: expected more than 0, got 0", fault.message)
       fault = files.failure(args.parse, recipe, { "--effort", "1e7" })
-      assert.equal("--effort: expected at most 1e+06, got 10000000", fault.message)
+      assert.equal("--effort: expected at most 1000000, got 10000000", fault.message)
    end)
 
    it("refuses declarations that are none in one line", function()

@@ -59,8 +59,8 @@ describe("--look-ahead", function()
          assert.equal(2, exit)
          assert.matches(message, err)
       end
-      refused("%-%-look%-ahead is for weights that are late; %-%-schedule 1f1b drains, its are "
-         .. "never late\n", "--look-ahead", "none")
+      refused("%-%-look%-ahead is for weights that are late, and those of %-%-schedule 1f1b, "
+         .. "which drains, never are: leave it out\n", "--look-ahead", "none")
       refused("%-%-look%-ahead goes by an optimizer's momentum; %-%-optimizer adafactor has none\n",
          "--schedule", "async", "--optimizer", "adafactor", "--look-ahead", "lag")
       refused("%-%-look%-ahead is for the newest weights; %-%-staleness stash says itself which "

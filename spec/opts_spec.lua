@@ -89,6 +89,7 @@ describe("what takes options", function()
       refuses("ft.graph: .*, got a table$", ft.graph, {})
       refuses("ft.partition: expected a problem, as ft.graph", ft.partition)
       refuses("ft.partition: expected a problem, as ft.graph", ft.partition, {})
+      refuses("ft.explore: expected a table of options, got a number", ft.explore, "t5-small", 3)
       refuses("ft.partition: expected a table of options, got a number", ft.partition,
          { node_ns = { { 1 } } }, 3)
       refuses("ft.partition: option 'in_order': expected true or false", ft.partition,

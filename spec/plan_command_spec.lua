@@ -102,7 +102,8 @@ describe("ftpipe plan", function()
          assert.equal(2, exit)
          assert.matches("profile .*/p was measured for another model, batch or length: "
             .. "its micro%-batches have input_ids i32%(2, 16%), these i32%(4, 128%); give ftpipe "
-            .. "profile their %-%-batch, %-%-max%-source and %-%-max%-target, or no profile\n$", err)
+            .. "profile their %-%-batch, %-%-max%-source and %-%-max%-target, or no profile\n$",
+            err)
          core.sys.write_file(dir .. "/m", (text:gsub("source modelled", "source measured")))
          process.refused(2, "m was measured with updates of adamw, and %-%-optimizer sgd: measure "
             .. "those %(ftpipe profile %-%-optimizer sgd%)\n$", { "plan", "t5-small", "--profile",
@@ -424,8 +425,8 @@ describe("ftpipe plan", function()
       assert.equal(3, exit)
       assert.matches("stages on 2 devices", out)
       assert.matches("^does not fit: ", out)
-      assert.matches("needs [%d.]+ MB of memory, its budget is 11000%.0 MB: %d+ kB too much; no placement fits: .*; "
-         .. "what would help", err)
+      assert.matches("needs [%d.]+ MB of memory, its budget is 11000%.0 MB: %d+ kB too much; "
+         .. "no placement fits: .*; what would help", err)
       assert.matches("%-%-optimizer adafactor: saves [%d.]+ GB", err)
       assert.equal(1, select(2, err:gsub("\n", "")))
    end)

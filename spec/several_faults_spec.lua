@@ -285,10 +285,10 @@ describe("a run that starts again", function()
       if missing then return pending("cannot be tried here: " .. missing) end
       files.in_directory(function(dir)
          local n = core.sys.cores() + 1
-         local command = several.environment(("OMPI_MCA_rmaps_base_oversubscribe=0 timeout -k 5 900 "
-            .. "%s run --restart 1 %s --devices hosts:%dxcpu:1 --out %s/o"):format(
-            core.sys.executable(), "recipes/t5_rte.lua", n, dir))
-         local _, err, code = process.shell(command)
+         local words = ("OMPI_MCA_rmaps_base_oversubscribe=0 timeout -k 5 900 %s run --restart 1 "
+            .. "%s --devices hosts:%dxcpu:1 --out %s/o"):format(core.sys.executable(),
+            "recipes/t5_rte.lua", n, dir)
+         local _, err, code = process.shell(several.environment(words))
          assert.matches(("ftpipe: mpirun knows fewer places than hosts:%dxcpu:1 has processes: say "
             .. "where they run, as %%-%%-hosts localhost:%d\n$"):format(n, n), err)
          assert.equal(1, code)

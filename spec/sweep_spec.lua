@@ -552,6 +552,7 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       local words = { "sweep", directory .. "/endless.lua", "--dry-run" }
       process.refused(2, "method random does not end by itself in this space: give trials or time, "
          .. "or %-%-trials or %-%-time", words)
+      process.refused(2, "%-%-time: expected more than 0, got 0\n", { unpack(words), "--time=0" })
       for flag, limit in pairs { ["--trials=2"] = "2 trials", ["--time=9s"] = "no limit" } do
          words[4] = flag
          local printed, err, code = ftpipe(words)

@@ -93,9 +93,8 @@ static double unit_bytes(const char *unit, size_t length)
     return 0;
 }
 
-static ft_status read_size(reader *r, int64_t *out)
+static ft_status read_bytes(reader *r, const char *expected, int64_t *out)
 {
-    static const char expected[] = "a size such as 11GB, 512MiB or 1.5GiB (GB is 10^9, GiB 2^30)";
     const char *start = r->at;
     size_t digits = strspn(start, "0123456789.");
     size_t letters = strcspn(start + digits, ",+/@");
@@ -107,6 +106,18 @@ static ft_status read_size(reader *r, int64_t *out)
     if (*end || !(bytes >= 1 && bytes <= 1e15)) return refuse(r, expected);
     *out = (int64_t)bytes;
     r->at = start + digits + letters;
+    return FT_OK;
+}
+
+static ft_status read_size(reader *r, int64_t *out)
+{
+    return read_bytes(r, "a size such as 11GB, 512MiB or 1.5GiB (GB is 10^9, GiB 2^30)", out);
+}
+
+static ft_status read_rate(reader *r, int64_t *out)
+{
+    FT_TRY(read_bytes(r, "a rate such as 2GB/s", out));
+    if (!take(r, "/s")) return refuse(r, "\"/s\" behind a rate, as in cpu:2/64MB@2GB/s");
     return FT_OK;
 }
 
@@ -160,10 +171,7 @@ static ft_status read_share(reader *r, const ft_driver *driver, cpu_share *share
     share->unpacked = driver->kind == FT_DEVICE_CPU && take(r, "/unpacked");
     if (share->unpacked) return FT_OK;
     if (take(r, "/")) FT_TRY(read_size(r, &share->memory));
-    if (take(r, "@")) {
-        FT_TRY(read_size(r, &share->host_limit));
-        if (!take(r, "/s")) return refuse(r, "\"/s\" behind a rate, as in cpu:2/64MB@2GB/s");
-    }
+    if (take(r, "@")) FT_TRY(read_rate(r, &share->host_limit));
     share->unpacked = driver->kind == FT_DEVICE_CPU && take(r, "/unpacked");
     return FT_OK;
 }
@@ -382,6 +390,7 @@ static const char *kind_meant(const char *list)
     memcpy(word, list, length);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         int apart = ft_letters_apart(word, words[i][0]);
+        if (!strcmp(word, words[i][1])) return NULL; /* what is behind it is wrong */
         if (apart >= least || length < 3) continue;
         best = words[i][1];
         least = apart;

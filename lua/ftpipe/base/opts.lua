@@ -58,15 +58,23 @@ function M.type_of(rule)
    return of_default
 end
 
+--- A bound as people write it: 0.001, 1000000.
+local function bound_text(n)
+   return (n % 1 == 0 and math.abs(n) < 2 ^ 53 and "%.0f" or "%g"):format(n)
+end
+
 local function in_range(rule, value)
    if type(value) ~= "number" then return true end
    local lo, hi = rule.min, rule.max
    if rule.above and value <= rule.above then
-      return false, ("expected more than %g, got %.17g"):format(rule.above, value)
+      return false, ("expected more than %s, got %.17g"):format(bound_text(rule.above), value)
    end
    if (not lo or value >= lo) and (not hi or value <= hi) then return true end
-   if lo and hi then return false, ("expected %g to %g, got %.17g"):format(lo, hi, value) end
-   return false, ("expected at %s %g, got %.17g"):format(lo and "least" or "most", lo or hi, value)
+   if lo and hi then
+      return false, ("expected %s to %s, got %.17g"):format(bound_text(lo), bound_text(hi), value)
+   end
+   return false, ("expected at %s %s, got %.17g"):format(lo and "least" or "most",
+      bound_text(lo or hi), value)
 end
 
 local function chosen(rule, value)
@@ -142,6 +150,9 @@ end
 -- @tparam table rules
 -- @tparam table given
 function M.known(what, rules, given)
+   if type(given) ~= "table" then
+      M.fail(what, "expected a table of options, got a %s", type(given))
+   end
    for key in pairs(given) do
       if not rules[key] then
          local names = M.names(rules)
@@ -170,9 +181,6 @@ end
 -- @tparam[opt] table given
 function M.check(what, rules, given)
    given = given == nil and {} or given
-   if type(given) ~= "table" then
-      M.fail(what, "expected a table of options, got a %s", type(given))
-   end
    M.known(what, rules, given)
    local values = {}
    for _, name in ipairs(M.names(rules)) do
@@ -229,7 +237,7 @@ end
 guard("ft.opts", M, {
    type_of = "rule: table", convert = "rule: table, value?: any", names = "rules: table",
    fail = "what: string, format: string", check = "what: string, rules: table, given?: any",
-   known = "what: string, rules: table, given: table", help = "rules: table",
+   known = "what: string, rules: table, given: any", help = "rules: table",
    line = "name: string, rule: table",
    follow = "rule: table, name: string, values: table, given: table",
 })

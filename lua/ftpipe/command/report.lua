@@ -14,7 +14,7 @@ M.declared = {
       .. "curves, memory planned and measured, partition, some batches in time, configuration.",
    "ftpipe report out/rte",
    "ftpipe report out/t5_rte --out sweep.html",
-   out = { default = false, help = "the page (report.html in the directory); - is stdout" },
+   out = { value = "FILE", help = "the page (report.html in the directory); - is stdout" },
 }
 
 --- @tparam {string,...} argv the words after "report"

@@ -26,7 +26,7 @@ M.declared = {
    out = { default = false, help = "the sweep's directory (out/NAME of the file)" },
    jobs = { type = "int", min = 1, help = "trials at once, on CPUs of their own" },
    trials = { type = "int", min = 1, help = "at most" },
-   time = { type = "seconds", value = "90s|2h", help = "after which no trial begins" },
+   time = { type = "seconds", above = 0, value = "90s|2h", help = "after which no trial begins" },
    resume = { type = "boolean", default = false,
       help = "go on: what has ended stays, what was under way or met no end of its own runs on" },
    dry_run = { type = "boolean", default = false, short = "-n",

@@ -118,7 +118,9 @@ local function rate(row, key, preset, what)
    return value
 end
 
-local function latency_ns(seconds) return seconds and 1e9 * seconds or LATENCY_NS end
+local function latency_ns(seconds, default)
+   return seconds and math.floor(1e9 * seconds + 0.5) or default or LATENCY_NS
+end
 
 local function add_devices(cluster, number, given)
    local what = ("devices[%d]"):format(number)
@@ -164,7 +166,7 @@ local function check_route(what, rules, given)
    local row = check_row(what, rules, given)
    return {
       bytes_per_s = rate(row, "bandwidth", nil, what), shared = row.shared,
-      latency_ns = row.latency and 1e9 * row.latency or 0, eager_bytes = row.eager or 0,
+      latency_ns = latency_ns(row.latency, 0), eager_bytes = row.eager or 0,
       from = row.from, to = row.to,
    }
 end

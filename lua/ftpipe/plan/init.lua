@@ -240,6 +240,7 @@ end
 -- of described devices share links. A leg is at most as long as the plan's: `steps` and `batches`
 -- of ft.plan, some warm-ups for a plan to look at.
 -- @tparam int batches
+-- @tparam[opt=false] boolean trace
 -- @treturn table seconds, batches, samples_per_second, bubble (by device, 0..1), limits (what holds
 --   it back, in words), swaps (lines: what moves between devices and host memory, and what that
 --   costs), stalls (by device, ns by the kind of action that computing waited for), trace when

@@ -96,8 +96,8 @@ end
 local function check_look_ahead(o)
    if not o.look_ahead then return end
    if o.synchronous then
-      usage.of(o, "{look_ahead} is for weights that are late; {schedule=%s} drains, its are never "
-         .. "late", o.schedule)
+      usage.of(o, "{look_ahead} is for weights that are late, and those of {schedule=%s}, which "
+         .. "drains, never are: leave it out", o.schedule)
    elseif not core.engine.looks_ahead(o) then
       usage.of(o, "{look_ahead} goes by an optimizer's momentum; {optimizer=%s} has none",
          o.optimizer)

@@ -21,9 +21,9 @@ local VERSION = "ftpipe profile 2"
 local HEAD = {
    { "hardware", "word" }, { "device", "word" }, { "busy", "number" }, { "threads", "number" },
    { "dtype", "word" }, { "versions", "word" }, { "optimizer", "word" }, { "options", "word" },
-   { "graph", "word" }, { "inputs", "word" }, { "source", "word" }, { "rounds", "number" }, { "blocks", "number" },
-   { "distinct", "number" }, { "pass_ns", "number" }, { "whole_ns", "number" },
-   { "copy_bytes_per_s", "number" }, { "handoff_ns", "number" },
+   { "graph", "word" }, { "inputs", "word" }, { "source", "word" }, { "rounds", "number" },
+   { "blocks", "number" }, { "distinct", "number" }, { "pass_ns", "number" },
+   { "whole_ns", "number" }, { "copy_bytes_per_s", "number" }, { "handoff_ns", "number" },
 }
 
 --- Columns of the lines, after their first word.

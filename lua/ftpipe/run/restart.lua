@@ -156,8 +156,8 @@ local function run(job)
    said.file:close()
    os.remove(path)
    if said.full then
-      io.stderr:write(("ftpipe: mpirun knows fewer places than hosts:%dx%s has processes: say where "
-         .. "they run, as --hosts localhost:%d\n"):format(job.n, job.each, job.n))
+      io.stderr:write(("ftpipe: mpirun knows fewer places than hosts:%dx%s has processes: say "
+         .. "where they run, as --hosts localhost:%d\n"):format(job.n, job.each, job.n))
    end
    return code, said.lost, asked
 end

@@ -29,7 +29,7 @@ local RULES = {
    goal = { choices = { "max", "min" }, help = "of the metric; a recipe's own if absent" },
    method = { choices = methods.names, default = "tpe", help = "what is tried next" },
    trials = { type = "int", min = 1, help = "at most; all there are when absent" },
-   time = { type = "seconds", help = "after which no trial begins" },
+   time = { type = "seconds", above = 0, help = "after which no trial begins" },
    grid_steps = { type = "int", min = 1, default = 5, help = "of a range, with method grid" },
    prune = { type = "table", help = "when a trial is given up: kind, min, eta" },
    jobs = { type = "int", min = 1, default = 1, help = "trials at once, on CPUs of their own" },
