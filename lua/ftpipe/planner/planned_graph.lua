@@ -58,16 +58,21 @@ local function device_names(o, problem)
    return names
 end
 
+-- Down-sets that the contiguous cut goes through where it is one of many starts: the plan that
+-- these are compared with has begun from the exact one, which takes some seconds of a wide graph.
+local QUICK_DOWN_SETS = 2000
+
 --- A partition, which does not depend on the schedule but for how long activations stay.
 local function partition_once(problem, o, rule, known)
    local how, n = o.partition, #problem.names
    placement.check_stages(o, n, ("the graph has %s"):format(counted(n, "node")))
-   local key = type(how) == "string" and ("%s %s %s %s %s %s"):format(how, tostring(o.stages),
-      o.cost, tostring(o.effort), tostring(schedules.is_flat(o.schedule)), rule)
+   local key = type(how) == "string" and ("%s %s %s %s %s %s %s"):format(how, tostring(o.stages),
+      o.cost, tostring(o.effort), tostring(o.quick), tostring(schedules.is_flat(o.schedule)), rule)
    local method, straight = placement.method(how)
    local result = known and known[key] or partition(problem, {
       method = method, straight = straight, cost = o.cost, seed = o.seed, effort = o.effort,
       blocks = o.stages or placement.blocks(how, #problem.devices, n),
+      max_down_sets = o.quick and QUICK_DOWN_SETS or nil,
    })
    if known and key then known[key] = result end
    return result
@@ -208,18 +213,20 @@ local PRICE = "overlap"
 local EXPOSED = "sum"
 
 --- Options of what is simulated beside a partition that searches: fewer stages, which wait for each
--- other less, and stages that transfers are not hidden in, with little effort; and of the best the
--- partitions that search nothing.
+-- other less, down to half as many as devices, and stages that transfers are not hidden in, with
+-- little effort; and of the best the partitions that search nothing.
 local function rivals_of(graph, o)
    local list = {}
    if o.cost ~= PRICE then return list end
    local n = #(o.devices and core.engine.devices(o.devices) or graph.devices)
    local function add(most, cost)
       list[#list + 1] = most <= #graph.nodes and copy(o, {
-         partition = "mixed", stages = most, cost = cost, effort = o.effort or placement.EFFORT,
+         partition = "mixed", stages = most, cost = cost, quick = true,
+         effort = o.effort or placement.EFFORT,
       }) or nil
    end
    for _, fewer in ipairs(placement.fewer_stages(o, n)) do add(fewer, PRICE) end
+   if n > 3 and not o.stages then add(math.floor(n / 2), PRICE) end
    if n > 1 and placement.searches(o.partition) then add(o.stages or n, EXPOSED) end
    for _, how in ipairs(placement.others(o.partition)) do
       list[#list + 1] = copy(o, { partition = how })
