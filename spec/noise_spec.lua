@@ -9,7 +9,7 @@ local SCOPES = { "net/a", "net/b", "net/c" }
 local function subject_of(nodes, n_stages, seconds_of)
    local subject = {
       graph = { nodes = {} }, result = { stage = {} }, stages = {}, asked = {},
-      seconds_with = function(self, factors)
+      steady = function(self, factors)
          self.asked[#self.asked + 1] = factors
          return seconds_of(factors)
       end,

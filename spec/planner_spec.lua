@@ -426,7 +426,7 @@ describe("a prediction", function()
             assert.is_true(math.abs(model.seconds / explain.seconds(plan) - 1) < 0.01, schedule)
             assert.same(legs, played)
          end
-         local long = (graph.play(24).end_ns - graph.play(8).end_ns) / 16e9
+         local long = (graph:play(24).end_ns - graph:play(8).end_ns) / 16e9
          assert.is_true(math.abs(graph.seconds / long - 1) < 1e-9, schedule)
       end
       assert.same({ 3, 10 }, { playing.legs(false, 2, 8, 10) })
@@ -436,14 +436,34 @@ describe("a prediction", function()
       local plan = ft.explore("gpt2", { devices = "sim:4x11GB", batch = 16, micro_batches = 2,
          schedule = "async", partition = "mixed" })
       local moved = plan:move("block.11", "sim:1 card")
-      local most, played = 0, moved.play(1, false)
+      local most, played = 0, moved:play(1, false)
       for _, ns in ipairs(played.busy_ns) do most = math.max(most, ns / 1e9) end
       assert.is_true(moved.seconds > most * (1 - 1e-9))
       local short, long = playing.legs(false, 2, #moved.stages)
-      local legs = (moved.play(long).end_ns - moved.play(short).end_ns) / (long - short) / 1e9
+      local legs = (moved:play(long).end_ns - moved:play(short).end_ns) / (long - short) / 1e9
       assert.is_true(legs < 0.99 * most) -- while the pipeline fills
       -- so that no better place is named than there is
       assert.matches("on sim:1 card: [%d.]+ samples/s %(%+0.0 %%%)", plan:why("block.11"))
+   end)
+
+   it("is asked by methods for other batches, and for stages that take longer", function()
+      local model = ft.explore("t5-small", { devices = "sim:2x11GB", batch = 4, source = 16 })
+      for _, subject in ipairs { model, ft.explore(model.graph, { devices = "sim:2x11GB" }) } do
+         assert.is_true(subject:play(2).end_ns > subject:play(1).end_ns)
+         assert.is_nil(subject:play(1).trace)
+         assert.matches("traceEvents", subject:play(1, true).trace)
+         local twice = {}
+         for s = 1, #subject.stages do twice[s] = 2 end
+         assert.equal(subject.seconds, subject:steady())
+         assert.is_true(subject:steady(twice) > 1.5 * subject.seconds)
+         assert.fails_with(function() subject:play { 3 } end,
+            "subject:play: 'batches': expected an integer, got a table")
+         assert.fails_with(function() subject:steady { 1 } end,
+            "subject:steady: 'factors': expected a number for each of %d stages, got 1$")
+         twice[2] = "x"
+         assert.fails_with(function() subject:steady(twice) end,
+            "subject:steady: factor of stage 1: expected a number of at least 0, got a string$")
+      end
    end)
 
    it("is what plan:why says of another device", function()

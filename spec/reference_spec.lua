@@ -25,8 +25,10 @@ describe("doc/lua.md", function()
       local stage = { device = 1, forward_ns = 1, backward_ns = 2 }
       local played = ft.schedule.play { stages = { stage, stage }, micro_batches = 1, batches = 1,
          schedule = "gpipe" }
-      local silent = { made_of = true, beside = true, groups = true, scales = true, said = true,
-         devices_name = true, machine = true, unmoved = true } -- of its own use
+      local silent = { -- of its own use
+         made_of = true, plays = true, lasts = true, beside = true, groups = true, scales = true,
+         said = true, devices_name = true, machine = true, unmoved = true,
+      }
       local tables = {
          { "ft.explore", subject }, { "ft.explore", subject.stages[1] },
          { "ft.explore", subject.memory[1] }, { "ft.explore", subject.result },

@@ -23,8 +23,6 @@
 --                        (of models)
 --    proof               what was proved of the order of work, in words
 --    played              a simulation of several batches, as played:simulate gives it
---    play(n, trace)      a simulation of n batches, with its trace when asked for
---    steady(factors)     as `seconds`, of stages that take so many times as long
 --    plan                of a model: what ft.plan gives
 --    graph, problem      with weights; what partitioners were asked
 --    result              stage and device by node, stage_device and stage_replicas by stage

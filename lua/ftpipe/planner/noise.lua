@@ -61,7 +61,7 @@ end
 
 --- Seconds of a batch when everything takes 5 % longer.
 function M.worst_seconds(subject)
-   return subject:seconds_with(all(subject, 1 + M.SHARE))
+   return subject:steady(all(subject, 1 + M.SHARE))
 end
 
 --- Seconds of a batch from which on no profile within 5 % makes a plan faster than this one.
@@ -77,7 +77,7 @@ function M.seconds(subjects, number)
    local seconds = {}
    for i, subject in ipairs(subjects) do
       subject.blocks = subject.blocks or blocks_of(subject)
-      seconds[i] = subject:seconds_with(
+      seconds[i] = subject:steady(
          stage_factors(subject.blocks, draw(number, subject.blocks.n)))
    end
    return seconds

@@ -54,7 +54,7 @@ function M.html(subject, tables, depth)
    end
    parts[#parts + 1] = "<h2>Time</h2><p>What devices do of it: compute, or wait, and for what.</p>"
    parts[#parts + 1] = html.table(subject:wait_cells())
-   local played, budgets = subject.play(BATCHES, true), column(subject.memory, "budget")
+   local played, budgets = subject:play(BATCHES, true), column(subject.memory, "budget")
    local copied = copies.add(nil, played, BATCHES)
    if copies.any(copied) then
       parts[#parts + 1] = "<h2>Copies</h2><p>From host memory and to it. Hidden is the share of "

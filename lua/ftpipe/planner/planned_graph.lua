@@ -143,7 +143,7 @@ local function subject_of(parts, flags)
       names = device_names(o, problem), options = o, method = parts.result.method,
       memory = memory_of(cut, played.stages, problem, parts.factor), recompute = flags,
       moved_bytes = stages.moved_bytes(cut) * o.micro_batches, parts = parts,
-      played = played, play = play, steady = function(factors)
+      played = played, plays = play, lasts = function(factors)
          return playing.steady(short, long, function(batches)
             return play(batches, false, factors)
          end)

@@ -87,8 +87,8 @@ local function of_plan(plan, given)
       method = plan.partition.name, plan = plan,
       memory = memory_of(plan), least = not swaps.may(o) and over.least(plan) or nil,
       unswapped = over.unswapped(plan), recompute = plan.recompute,
-      moved_bytes = moved_bytes(plan), played = play(long), play = play,
-      steady = function(factors) return explain.seconds(plan, factors) end,
+      moved_bytes = moved_bytes(plan), played = play(long), plays = play,
+      lasts = function(factors) return explain.seconds(plan, factors) end,
       made_of = function(other) return of_plan(other, o) end,
    }, times)
    subject.swaps = swaps.lines(plan, subject.played, long)

@@ -1,6 +1,7 @@
 --- What is known of a plan of a model or of a graph file, and the words, tables and pictures of it:
 -- what ft.explore gives.
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local copy = require("ftpipe.base.copy")
 local counted = require("ftpipe.base.counted")
@@ -56,9 +57,9 @@ end
 
 --- A subject.
 -- @tparam table known title, graph, problem, result, cut, names, options, asked (stages at most,
---   where somebody said how many), method, memory,
---   recompute, moved_bytes, played, play, steady; of a model plan and made_of (gives that of
---   another plan), of a graph's file note (a line)
+--   where somebody said how many), method, memory, recompute, moved_bytes, played, plays and lasts
+--   (functions that `play` and `steady` call); of a model plan and made_of (gives that of another
+--   plan), of a graph's file note (a line)
 -- @tparam table planned by stage, what the plan says of it
 -- @treturn subject
 -- @local
@@ -66,7 +67,7 @@ function M.new(known, planned)
    known.fits = over.worst(known.memory) == 0
    known.stages = stage_rows(known.cut, planned, known.names)
    known.proof = playing.proof(planned)
-   known.seconds = known.steady(nil)
+   known.seconds = known.lasts(nil)
    known.samples_per_second = known.options.batch / known.seconds
    return setmetatable(known, Subject)
 end
@@ -98,16 +99,28 @@ function Subject:save(path)
    return self
 end
 
---- Seconds of a batch when each stage takes so many times as long.
+--- A simulation of the first batches.
+-- @tparam int batches
+-- @tparam[opt=false] boolean trace whether its .trace is made
+-- @treturn table as played:simulate gives it
+function Subject:play(batches, trace) return self.plays(batches, trace or false) end
+
+--- Seconds of a batch in the long run, as `seconds`, when each stage takes so many times as long.
 -- @tparam[opt] table factors numbers, by stage
-function Subject:seconds_with(factors)
-   for s, factor in pairs(factors or {}) do
-      if type(factor) ~= "number" then
-         opts.fail("subject:seconds_with", "factor of stage %s: expected a number, got %s",
-            tostring(s), type(factor))
+-- @treturn number
+function Subject:steady(factors)
+   if not factors then return self.seconds end
+   if #factors ~= #self.stages then
+      opts.fail("subject:steady", "'factors': expected a number for each of %s, got %d",
+         counted(#self.stages, "stage"), #factors)
+   end
+   for s, factor in ipairs(factors) do
+      if type(factor) ~= "number" or not (factor >= 0 and factor < math.huge) then
+         opts.fail("subject:steady", "factor of stage %d: expected a number of at least 0, got %s",
+            s - 1, class.told(factor))
       end
    end
-   return self.steady(factors)
+   return self.lasts(factors)
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -145,10 +158,10 @@ end
 function Subject:memory_cells(by_class)
    local cells, idle = { { "device", "memory", "budget", "idle" } }, playing.idle(self.played)
    local classes = {}
-   for _, class in ipairs(by_class and { "parameters", unpack(describe.classes) } or {}) do
+   for _, part in ipairs(by_class and { "parameters", unpack(describe.classes) } or {}) do
       local most = 0
-      for _, row in ipairs(self.memory) do most = math.max(most, row.parts[class] or 0) end
-      if most > 0 then classes[#classes + 1], cells[1][#cells[1] + 1] = class, class end
+      for _, row in ipairs(self.memory) do most = math.max(most, row.parts[part] or 0) end
+      if most > 0 then classes[#classes + 1], cells[1][#cells[1] + 1] = part, part end
    end
    for d, row in ipairs(self.memory) do
       local line = {
@@ -156,8 +169,8 @@ function Subject:memory_cells(by_class)
          row.budget > 0 and units.format_bytes(row.budget) or "none",
          ("%.0f %%"):format(100 * idle[d]),
       }
-      for _, class in ipairs(classes) do
-         line[#line + 1] = units.format_bytes(row.parts[class] or 0)
+      for _, part in ipairs(classes) do
+         line[#line + 1] = units.format_bytes(row.parts[part] or 0)
       end
       cells[d + 1] = line
    end
@@ -270,14 +283,15 @@ end
 -- @treturn string
 function Subject:timeline(o)
    o = opts.check("subject:timeline", characters.options, o)
-   local events = core.json.decode(self.play(o.batches, true).trace).traceEvents
+   local events = core.json.decode(self:play(o.batches, true).trace).traceEvents
    return characters.text(events, self.names, o)
 end
 
 M.takes = { ["subject:timeline"] = characters.options }
 
 guard("subject", Subject, {
-   seconds_with = "factors?: table", stage_cells = "", memory_cells = "by_class?: boolean",
+   play = "batches: int, trace?: boolean", steady = "factors?: table", stage_cells = "",
+   memory_cells = "by_class?: boolean",
    wait_cells = "", setting = "", prediction = "", limits = "",
    text = "by_class?: boolean", data = "", json = "", svg = "path: string, depth?: int",
    html = "path: string, depth?: int", timeline = "o?: table", why = "node: string|number",
