@@ -30,6 +30,17 @@ describe("ft.planner", function()
       assert.matches("slower", tostring(found))
    end)
 
+   it("takes of plans as fast the one that is on the front", function()
+      local as_fast = ft.planner("t5-small", { devices = "sim:2x11GB", counts = { 4 },
+         schedules = { "gpipe", "1f1b" }, partitions = { "seq" } })
+      local best, other = unpack(as_fast.rows)
+      assert.equal(best.seconds, other.seconds)
+      assert.equal("1f1b", best.options.schedule)
+      assert.is_true(best.front and best.memory_bytes < other.memory_bytes)
+      assert.equal("as fast", other.verdict)
+      assert.not_matches("with least memory", as_fast:summary())
+   end)
+
    it("has a plan once that several numbers of stages end in", function()
       local own = ft.planner("t5-small", options { partitions = { "mixed" }, counts = { 2 },
          schedules = { "1f1b", "gpipe" }, devices = "sim:1x11GB" })

@@ -11,6 +11,9 @@ return {
       "if rank_a == 2 and a.over_bytes ~= b.over_bytes then return a.over_bytes <"
          .. " b.over_bytes end",
       "", "spec/planner", "plans that do not fit are not sorted by what is too much" },
+   { "lua/ftpipe/planner/init.lua", "for _, goal in ipairs(rank_a <= 1 and GOALS or {}) do",
+      'for _, goal in ipairs(rank_a <= 1 and { "seconds" } or {}) do', "spec/planner",
+      "of plans as fast the first that was tried is chosen" },
    { "lua/ftpipe/planner/planned_model.lua", "return bytes / plan.options.batches",
       "return bytes", "spec/planner", "what moves is that of all batches of a plan" },
    { "lua/ftpipe/planner/planned_graph.lua",

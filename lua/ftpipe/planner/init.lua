@@ -203,8 +203,8 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- What is better.
 
--- What is better when it is less.
-local GOALS = { "seconds", "memory_bytes", "staleness", "moved_bytes", "stages" }
+-- What is better when it is less; rows that fit are in this order.
+local GOALS = { "seconds", "staleness", "memory_bytes", "moved_bytes", "stages" }
 
 local function fits(row) return not row.problem and row.over_bytes == 0 end
 
@@ -250,11 +250,14 @@ local function rank(row)
    return row.runs and 0 or 1
 end
 
---- Rows that fit by time, those that do not by what is too much.
+--- Rows that fit by time, and of those as fast by the other goals; those that do not by what is too
+-- much.
 local function comes_first(a, b)
    local rank_a, rank_b = rank(a), rank(b)
    if rank_a ~= rank_b then return rank_a < rank_b end
-   if rank_a <= 1 and a.seconds ~= b.seconds then return a.seconds < b.seconds end
+   for _, goal in ipairs(rank_a <= 1 and GOALS or {}) do
+      if a[goal] ~= b[goal] then return a[goal] < b[goal] end
+   end
    if rank_a == 2 and a.over_bytes ~= b.over_bytes then return a.over_bytes < b.over_bytes end
    return a.number < b.number
 end
