@@ -15,7 +15,7 @@ return {
    { "opts", "ftpipe.base.opts", "option tables, checked by rules" },
    { "partition", "ftpipe.placement.partition", "placements of weighted graphs on devices" },
    { "plan", "ftpipe.plan", "plans: made, loaded, edited, simulated" },
-   { "planner", "ftpipe.planner", "a search over plans" },
+   { "planner", "ftpipe.planner", "a search over plans", also = "ftpipe.planner.found" },
    { "profile", "ftpipe.profile", "what operators cost" },
    { "run", "ftpipe.run", "the execution of a plan", also = "ftpipe.run.training" },
    { "schedule", "ftpipe.schedule", "orders of work" },

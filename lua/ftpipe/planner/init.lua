@@ -6,12 +6,12 @@
 --    print(found.best.subject)
 
 local column = require("ftpipe.base.column")
-local columns = require("ftpipe.base.words").columns
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local divisor = require("ftpipe.base.divisor")
 local explore = require("ftpipe.planner.explore")
+local found = require("ftpipe.planner.found")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local noise = require("ftpipe.planner.noise")
@@ -29,9 +29,6 @@ local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
-local Found = {}
-Found.__index = Found
-Found.__name = "found"
 
 -- ---------------------------------------------------------------------------------------------
 -- One choice.
@@ -435,7 +432,7 @@ function M.search(what, given, seen)
       row.title, row.verdict = titles[how] or placement.title(how), verdict(row, best)
    end
    judge(rows)
-   return setmetatable({ model = model, rows = rows, best = best, front = pareto(rows) }, Found)
+   return found.new { model = model, rows = rows, best = best, front = pareto(rows) }
 end
 
 --- What would make a plan fit, see ftpipe.plan.remedies.
@@ -448,156 +445,8 @@ function M.remedies(model, o, over_bytes)
    return remedies.find(try, o, over_bytes)
 end
 
--- ---------------------------------------------------------------------------------------------
--- Words.
-
-local function share(row) return ("%d %%"):format(100 * row.wins / noise.DRAWS + .5) end
-
--- Heads, and what stands below them.
-local COLUMNS = {
-   { "micro-batches", function(row) return tostring(row.options.micro_batches) end },
-   { "schedule", function(row)
-      local o = row.options
-      local name = schedules.name(o.schedule)
-      return o.packs and ("%s, packs %s"):format(name, o.packs) or name
-   end },
-   { "partition", function(row) return row.title end },
-   { "stages", function(row) return tostring(row.stages) end },
-   { "recompute", function(row) return ("%d/%d"):format(row.recomputed, row.stages) end },
-   { "batch", function(row) return units.format_seconds(row.seconds) end },
-   { "worst", function(row)
-      return row.worst_seconds and units.format_seconds(row.worst_seconds) or "-"
-   end },
-   { "wins", function(row) return row.wins and share(row) or "-" end },
-   { "memory", function(row) return units.format_bytes(row.memory_bytes) end },
-   { "swapped", function(row)
-      return row.swapped_bytes > 0 and ("%s, %.0f %% hidden"):format(
-         units.format_bytes(row.swapped_bytes), 100 * row.hidden) or "-"
-   end },
-   { "late", function(row) return tostring(row.staleness) end },
-   { "moved", function(row) return units.format_bytes(row.moved_bytes) end },
-   { "front", function(row) return row.front and "*" or "" end },
-   { "why", function(row) return row.verdict end },
-}
-
--- Columns of a choice that there is no plan of, before why.
-local CHOICE_COLUMNS = 3
-
--- Behind these, where choices would look alike without it: the stages that a plan may have.
-local AT_MOST = { "at most", function(row) return tostring(row.options.stages or "-") end }
-
---- The columns, of which the first so many say what was chosen.
-local function columns_of(rows)
-   local seen = {}
-   for _, row in ipairs(rows) do
-      local words = { row.problem and "" or tostring(row.stages) }
-      for c = 1, CHOICE_COLUMNS do words[c + 1] = COLUMNS[c][2](row) end
-      local key, bound = table.concat(words, "|"), AT_MOST[2](row)
-      if seen[key] and seen[key] ~= bound then
-         local shown = { unpack(COLUMNS) }
-         table.insert(shown, CHOICE_COLUMNS + 1, AT_MOST)
-         return shown, CHOICE_COLUMNS + 1
-      end
-      seen[key] = bound
-   end
-   return COLUMNS, CHOICE_COLUMNS
-end
-
---- Rows as words, the head first.
-function Found:cells()
-   local shown, n_choice = columns_of(self.rows)
-   local cells = { column(shown, 1), keys = n_choice }
-   for i, row in ipairs(self.rows) do
-      local words = {}
-      for c, each in ipairs(shown) do
-         if not row.problem or c <= n_choice then words[#words + 1] = each[2](row) end
-      end
-      if row.problem then words[#words + 1] = row.problem end
-      cells[i + 1] = words
-   end
-   return cells
-end
-
--- What rows are compared by, as programs read it.
-local FIGURES = {
-   "problem", "stages", "recomputed", "memory_bytes", "over_bytes", "staleness", "moved_bytes",
-   "swapped_bytes", "hidden", "front", "runs", "verdict",
-}
-
---- Rows as numbers, for programs; "wins" is the share of draws in which a row is the fastest.
-function Found:data()
-   local list = {}
-   for i, row in ipairs(self.rows) do
-      local o = row.options
-      list[i] = {
-         micro_batches = o.micro_batches, schedule = schedules.name(o.schedule), packs = o.packs,
-         partition = row.title, stages_at_most = o.stages,
-         seconds_per_batch = row.seconds, worst_seconds_per_batch = row.worst_seconds,
-         chosen = row == self.best, wins = row.wins and row.wins / noise.DRAWS,
-      }
-      for _, key in ipairs(FIGURES) do list[i][key] = row[key] end
-   end
-   return list
-end
-
---- Options that give a row's plan.
-local function options_of(row)
-   local o = row.options
-   local list = {
-      { "micro_batches", o.micro_batches }, { "schedule", schedules.name(o.schedule) },
-      { "partition", row.title },
-   }
-   for _, key in ipairs { "stages", "packs" } do
-      if o[key] then list[#list + 1] = { key, o[key] } end
-   end
-   return named.list(o, list)
-end
-
---- The row of the list that is least by a goal; of equals the first.
-local function least(rows, goal)
-   local best = rows[1]
-   for _, row in ipairs(rows) do
-      if row[goal] < best[goal] then best = row end
-   end
-   return best
-end
-
---- What was found, in lines: the choice, and what is better than it in one way.
-function Found:summary()
-   local best = self.best
-   if not best then return "nothing fits" end
-   local lines = {
-      "chosen: " .. options_of(best),
-      ("at worst %s a batch, when all work takes %d %% longer; the fastest in %s of %d draws in "
-         .. "which blocks are off by up to %d %%"):format(units.format_seconds(best.worst_seconds),
-         100 * noise.SHARE, share(best), noise.DRAWS, 100 * noise.SHARE),
-   }
-   local function note(words, row)
-      if row and row ~= best then
-         lines[#lines + 1] = ("%s: %s (%s, %s)"):format(words, options_of(row), row.verdict,
-            units.format_bytes(row.memory_bytes))
-      end
-   end
-   local punctual = {}
-   for _, row in ipairs(self.front) do
-      if row.staleness == 0 then punctual[#punctual + 1] = row end
-   end
-   note("fastest of all", least(self.front, "seconds"))
-   note("with no weights late", punctual[1])
-   note("with least memory", least(self.front, "memory_bytes"))
-   note("with least moved", least(self.front, "moved_bytes"))
-   lines[#lines + 1] = "front (*): nothing is as fast, as small, as little late, with as little "
-      .. "moved and as few stages"
-   return table.concat(lines, "\n")
-end
-
-function Found:__tostring()
-   return columns(self:cells()) .. "\n" .. self:summary()
-end
-
 M.takes = { ["ft.planner"] = RULES }
 
 guard("ft.planner", M, { search = "what?: any, given?: table, seen?: function" }, "search")
-guard("found", Found, { cells = "", data = "", summary = "" })
 
 return setmetatable(M, { __call = function(_, ...) return M.search(...) end })
