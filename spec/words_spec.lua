@@ -40,6 +40,17 @@ describe("words", function()
       assert.equal(words.columns(CELLS), words.columns(CELLS, 36))
    end)
 
+   it("keep their columns in front of what is said instead of the rest", function()
+      assert.equal(table.concat({
+         "  stage    device  forward ms  what",
+         "  0         cpu:0        1.25  encoder",
+         "  1      hosts[1]  has no place",
+         "  2         cpu:2  nor has this",
+      }, "\n"), words.columns {
+         CELLS[1], CELLS[2], { "1", "hosts[1]", "has no place" }, { "2", "cpu:2", "nor has this" },
+      })
+   end)
+
    it("are divided where columns have no room, none wider than that but by one column", function()
       assert.equal(table.concat({
          "  stage  device  forward ms",

@@ -53,12 +53,12 @@ function M.wrapped(text, columns)
    end))
 end
 
---- How wide each column is. What is said instead of a row's numbers takes no column.
+--- How wide each column is. What is said instead of a row's numbers, its last word, takes none.
 local function widths(cells)
    local width = {}
    for _, row in ipairs(cells) do
       for c, word in ipairs(row) do
-         if #row == #cells[1] then width[c] = math.max(width[c] or 0, M.width(word)) end
+         if #row == #cells[1] or c < #row then width[c] = math.max(width[c] or 0, M.width(word)) end
       end
    end
    return width
@@ -87,7 +87,7 @@ local function line_of(cells, row, columns, width)
    local padded, n = {}, #cells[1]
    for k, c in ipairs(columns) do
       local pad = (" "):rep((width[c] or 0) - M.width(row[c]))
-      local left = cells.all_left or c == 1 or c == n or #row < n
+      local left = cells.all_left or c == 1 or c == n or c == #row
       padded[k] = left and row[c] .. pad or pad .. row[c]
    end
    local gap = (" "):rep(GAP)
@@ -98,8 +98,8 @@ end
 -- last column begin on the left, numbers between them end on the right. Where the columns have no
 -- room beside each other they are divided, the first ones being repeated.
 -- @tparam table cells rows of words; keys = how many columns say what a row is of (1), all_left =
---   true: no column is of numbers. A row of fewer words than the first has something to say instead
---   of its numbers
+--   true: no column is of numbers. The last word of a row that has fewer than the first is said
+--   instead of its numbers
 -- @tparam[opt] int room characters of a line (those of a terminal that is printed to, or any)
 function M.columns(cells, room)
    local n, width, lines = #cells[1], widths(cells), {}
