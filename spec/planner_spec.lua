@@ -48,21 +48,14 @@ describe("ft.planner", function()
       assert.not_equal(own.rows[1].options.schedule, own.rows[2].options.schedule)
    end)
 
-   it("says how many stages choices may have that look alike without it", function()
-      local alike = ft.planner("t5-small", options { devices = "sim:3x11GB", counts = { 1 },
+   it("keeps choices without a plan, by the stages that they may have", function()
+      local refused = ft.planner("t5-small", options { devices = "sim:3x11GB", counts = { 1 },
          schedules = { "2bw" } })
-      local lines = tostring(alike)
-      assert.matches("^  micro%-batches +schedule +partition +at most +stages ", lines)
-      assert.matches("\n  1 +2bw +seq +3 +schedule 2bw: ", lines)
-      for _, most in ipairs { "%-", 9 } do
-         assert.matches("\n  1 +2bw +mixed +" .. most .. " +schedule 2bw: ", lines)
-      end
       local bounds = {}
-      for i, row in ipairs(alike:data()) do bounds[i] = row.stages_at_most or "own" end
+      for i, row in ipairs(refused:data()) do bounds[i] = row.stages_at_most or "own" end
       assert.same({ 3, "own", 9 }, bounds)
-      local apart = ft.planner("t5-small", options { counts = { 4 }, schedules = { "1f1b" },
-         partitions = { "seq" } })
-      assert.is_nil(tostring(apart):find("at most", 1, true))
+      assert.matches("^3 choices without a plan: schedule 2bw: [^\n]+\nnothing fits$",
+         tostring(refused))
    end)
 
    it("has late weights in fewer stages where a schedule takes no more", function()

@@ -2,6 +2,7 @@
 
 local column = require("ftpipe.base.column")
 local columns = require("ftpipe.base.words").columns
+local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
 local noise = require("ftpipe.planner.noise")
@@ -47,7 +48,7 @@ local COLUMNS = {
    { "why", function(row) return row.verdict end },
 }
 
--- Columns of a choice that there is no plan of, before why.
+-- Columns of a choice, in front of what its plan is like.
 local CHOICE_COLUMNS = 3
 
 -- Behind these, where choices would look alike without it: the stages that a plan may have.
@@ -57,7 +58,7 @@ local AT_MOST = { "at most", function(row) return tostring(row.options.stages or
 local function columns_of(rows)
    local seen = {}
    for _, row in ipairs(rows) do
-      local words = { row.problem and "" or tostring(row.stages) }
+      local words = { tostring(row.stages) }
       for c = 1, CHOICE_COLUMNS do words[c + 1] = COLUMNS[c][2](row) end
       local key, bound = table.concat(words, "|"), AT_MOST[2](row)
       if seen[key] and seen[key] ~= bound then
@@ -70,19 +71,39 @@ local function columns_of(rows)
    return COLUMNS, CHOICE_COLUMNS
 end
 
---- Rows as words, the head first.
+--- Rows that have a plan.
+local function planned(found)
+   local rows = {}
+   for _, row in ipairs(found.rows) do rows[#rows + 1] = not row.problem and row or nil end
+   return rows
+end
+
+--- Rows that have a plan, as words, the head first.
 function Found:cells()
-   local shown, n_choice = columns_of(self.rows)
+   local rows = planned(self)
+   local shown, n_choice = columns_of(rows)
    local cells = { column(shown, 1), keys = n_choice }
-   for i, row in ipairs(self.rows) do
-      local words = {}
-      for c, each in ipairs(shown) do
-         if not row.problem or c <= n_choice then words[#words + 1] = each[2](row) end
-      end
-      if row.problem then words[#words + 1] = row.problem end
-      cells[i + 1] = words
+   for i, row in ipairs(rows) do
+      cells[i + 1] = {}
+      for c, each in ipairs(shown) do cells[i + 1][c] = each[2](row) end
    end
    return cells
+end
+
+--- How many have none, and why, a line for each reason.
+local function without_plan(found)
+   local lines, reasons, count = {}, {}, {}
+   for _, row in ipairs(found.rows) do
+      local why = row.problem
+      if why then
+         if not count[why] then reasons[#reasons + 1], count[why] = why, 0 end
+         count[why] = count[why] + 1
+      end
+   end
+   for i, why in ipairs(reasons) do
+      lines[i] = ("%s without a plan: %s"):format(counted(count[why], "choice"), why)
+   end
+   return lines
 end
 
 -- What rows are compared by, as programs read it.
@@ -131,8 +152,11 @@ end
 
 --- What was found, in lines: the choice, and what is better than it in one way.
 function Found:summary()
-   local best = self.best
-   if not best then return "nothing fits" end
+   local best, refused = self.best, without_plan(self)
+   if not best then
+      refused[#refused + 1] = "nothing fits"
+      return table.concat(refused, "\n")
+   end
    local lines = {
       "chosen: " .. options_of(best),
       ("at worst %s a batch, when all work takes %d %% longer; the fastest in %s of %d draws in "
@@ -155,11 +179,13 @@ function Found:summary()
    note("with least moved", least(self.front, "moved_bytes"))
    lines[#lines + 1] = "front (*): nothing is as fast, as small, as little late, with as little "
       .. "moved and as few stages"
+   for _, line in ipairs(refused) do lines[#lines + 1] = line end
    return table.concat(lines, "\n")
 end
 
 function Found:__tostring()
-   return columns(self:cells()) .. "\n" .. self:summary()
+   local cells = self:cells()
+   return (cells[2] and columns(cells) .. "\n" or "") .. self:summary()
 end
 
 guard("found", Found, { cells = "", data = "", summary = "" })

@@ -50,17 +50,20 @@ end
 -- @tparam model|graph model
 -- @tparam table o of explore.model
 -- @tparam[opt] table placements of plans that differ in stages, schedule or partition alone
--- @treturn table options, subject or problem (why there is none), seconds, memory_bytes (of the
---   fullest device), over_bytes (beyond a budget; 0: it fits), unswapped (nothing moves, though it
---   may), staleness, moved_bytes, stages, recomputed (stages), swapped_bytes (in a batch, to and
---   from host memory), hidden (the share of these copies for which no device waits), runs (false:
---   it can be simulated alone; of graphs that is not known, and true)
+-- @treturn table options, subject or problem (why there is none) and failure (what was raised),
+--   seconds, memory_bytes (of the fullest device), over_bytes (beyond a budget; 0: it fits),
+--   unswapped (nothing moves, though it may), staleness, moved_bytes, stages, recomputed (stages),
+--   swapped_bytes (in a batch, to and from host memory), hidden (the share of these copies for
+--   which no device waits), runs (false: it can be simulated alone; of graphs that is not known,
+--   and true)
 -- @local
 function M.try(model, o, placements)
    local ok, subject = pcall(model.nodes and explore.file or explore.model, model, o, placements)
    if not ok then
       if type(subject) ~= "table" or subject.status == "cancelled" then error(subject, 0) end
-      return { options = o, problem = subject.message }
+      local where, message = core.where(), subject.message
+      if message:sub(1, #where) == where then message = message:sub(#where + 1) end
+      return { options = o, problem = message, failure = subject }
    end
    return {
       options = o, subject = subject, seconds = subject.seconds,
@@ -389,14 +392,23 @@ local function compare_cuts(model, rows, plain, guessed)
    for _, row in ipairs(rows) do forget(row, rows[1]) end
 end
 
+--- Raises why the first choice has no plan where none has one, and not because of memory alone.
+local function check_any(rows)
+   for _, row in ipairs(rows) do
+      if not row.failure or row.failure.status == "plan infeasible" then return end
+   end
+   error(rows[1].failure, 0)
+end
+
 --- Tries the choices and takes the fastest that fits, of those that can be run if there are any.
 -- @param what a model, what ft.model takes as `model`, a graph, or a graph's file
 -- @tparam table given options of ft.explore, of which those given are kept; or, to try several,
 --   counts (of micro-batches), schedules, partitions: lists
 -- @tparam[opt] function seen called with how many choices were tried, and of how many; a count on
 --   the terminal when absent
--- @treturn table rows (the best first; those near it have .subject), best (nil: nothing fits),
---   front
+-- @treturn table rows (the best first; those near it have .subject, those without a plan .problem),
+--   best (nil: nothing fits), front
+-- @raise invalid argument: also where all that might be tried is refused
 function M.search(what, given, seen)
    seen = seen or progress.counter("plans")
    local only, o, plain = split(given)
@@ -423,6 +435,7 @@ function M.search(what, given, seen)
          .. "%d and %s; give another one of them"):format(o.batch, counted(n_devices, "device")), 2)
    end
    table.sort(rows, comes_first)
+   check_any(rows)
    compare_cuts(model, rows, plain, not o.stages)
    first = rows[1]
    local best = fits(first) and first or nil
