@@ -39,10 +39,30 @@ describe("what a search found", function()
       end)
    end)
 
-   it("is an error where all is refused", function()
+   it("is an error where nothing can be tried", function()
+      local o = { devices = "sim:2x11GB", source = 16, batch = 32, counts = { 5, 7 } }
+      local refusal = "found_spec.lua:%d+: ft.planner: batch = 32 is not a multiple of "
+         .. "micro_batches = 5, give batch = 30 or micro_batches = 4$"
+      assert.fails_with(function() ft.planner("t5-small", o) end, refusal)
+      o.counts, o.micro_batches = nil, 5
+      assert.fails_with(function() ft.planner("t5-small", o) end, refusal)
+      o.counts, o.micro_batches = { 0 }, nil
+      assert.fails_with(function() ft.planner("t5-small", o) end,
+         "option 'micro_batches': expected at least 1, got 0")
+      o.counts, o.schedules, o.partitions = { 5, 8 }, { "gpipe" }, { "seq" }
+      assert.matches("\n1 choice without a plan: ft.explore: batch = 32 is not a multiple of "
+         .. "micro_batches = 5, ", tostring(ft.planner("t5-small", o)))
+   end)
+
+   it("is an error of the command line too", function()
+      local _, err, exit = plan("t5-small", "--devices", "sim:2x11GB", "--micro-batches", "5",
+         "--search")
+      assert.equal(2, exit)
+      assert.matches("^ftpipe: %-%-batch 32 is not a multiple of %-%-micro%-batches 5, give "
+         .. "%-%-batch 30 or %-%-micro%-batches 4; see ftpipe plan %-%-help\n$", err)
       files.in_directory(function(directory)
          core.sys.write_file(directory .. "/my.graph", CHAIN)
-         local _, err, exit = plan(directory .. "/my.graph", "--devices", "sim:2x11GB", "--schedule",
+         _, err, exit = plan(directory .. "/my.graph", "--devices", "sim:2x11GB", "--schedule",
             "zb-v", "--search")
          assert.equal(2, exit)
          assert.matches("^ftpipe: [^\n]+ 4 stages of a graph of 3 nodes, expected no more; take "

@@ -14,6 +14,8 @@ return {
    { "lua/ftpipe/planner/init.lua", "for _, goal in ipairs(rank_a <= 1 and GOALS or {}) do",
       'for _, goal in ipairs(rank_a <= 1 and { "seconds" } or {}) do', "spec/planner",
       "of plans as fast the first that was tried is chosen" },
+   { "lua/ftpipe/planner/init.lua", "if not own then return end", "if not own then break end",
+      "spec/found", "a batch that fits some numbers of micro-batches alone is refused" },
    { "lua/ftpipe/planner/init.lua", 'if not row.failure or row.failure.status == "plan infeasible"'
          .. " then return end",
       "if true then return end", "spec/found", "a search of nothing but mistakes says nothing" },

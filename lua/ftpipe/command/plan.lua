@@ -183,6 +183,7 @@ end
 
 --- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.
 local function search(model, flags, given)
+   if given.micro_batches then check_batch(flags) end
    local found = require("ftpipe.planner").search(model,
       open_options(flags, given, not model.nodes))
    if not found.best then

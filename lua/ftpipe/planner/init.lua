@@ -5,6 +5,7 @@
 --    print(found)              -- all that was tried, and why the rest lost
 --    print(found.best.subject)
 
+local batch_parts = require("ftpipe.base.batch_parts")
 local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
@@ -310,6 +311,19 @@ local function plain_of(given, only)
    return ok and plain or nil
 end
 
+--- Refuses numbers of micro-batches of which the batch is a multiple of none.
+local function check_counts(o, counts)
+   local problem
+   for _, count in ipairs(counts or {}) do
+      local parts = { micro_batches = count }
+      opts.check("ft.planner", { micro_batches = RULES.micro_batches }, parts)
+      local own = batch_parts(copy(o, parts))
+      if not own then return end
+      problem = problem or own
+   end
+   if problem then opts.fail("ft.planner", "%s", problem) end
+end
+
 --- What the caller leaves open, as lists of what is tried, and the other options; the options of a
 -- plan that is not searched for, or nil.
 local function split(given)
@@ -330,6 +344,7 @@ local function split(given)
    if rest.plan then
       usage.of(rest, "{plan} decides all that is searched for; leave it out, or do not search")
    end
+   check_counts(rest, only.counts)
    for _, schedule in ipairs(only.schedules or {}) do
       opts.check("ft.planner", { schedule = RULES.schedule }, { schedule = schedule })
    end
