@@ -39,6 +39,20 @@ describe("what a search found", function()
       end)
    end)
 
+   it("is, for schedules that place as many stages, a cut for each", function()
+      files.in_directory(function(directory)
+         local path = directory .. "/my.graph"
+         core.sys.write_file(path, CHAIN .. "node d forward_ns=1e6\nedge c d bytes=1e5\n")
+         local rows = ft.planner(path, { devices = "sim:2x11GB",
+            schedules = { "zb-v", "interleaved" } }).rows
+         assert.equal(2, #rows)
+         for _, row in ipairs(rows) do
+            assert.is_nil(row.problem)
+            assert.equal(4, row.stages)
+         end
+      end)
+   end)
+
    it("is an error where nothing can be tried", function()
       local o = { devices = "sim:2x11GB", source = 16, batch = 32, counts = { 5, 7 } }
       local refusal = "found_spec.lua:%d+: ft.planner: batch = 32 is not a multiple of "

@@ -130,6 +130,41 @@ describe("ft.graph files", function()
       assert.is_nil(tostring(best):find(replicas, 1, true))
    end)
 
+   it("lie where their schedule has them, whatever the links", function()
+      local function places(text, o)
+         local directory = files.directory()
+         local path = directory .. "/my.graph"
+         core.sys.write_file(path, "ftpipe weighted graph 1\n" .. text)
+         local ok, subject = pcall(ft.explore, path, o)
+         files.remove(directory)
+         if not ok then return subject.message end
+         return table.concat(subject.result.stage_device, " "), subject
+      end
+      local slow = "device bytes_per_s=12e9\ndevice bytes_per_s=6e9\n"
+      local chain = slow
+      for n = 1, 5 do
+         chain = chain .. ("node n%d forward_ns=%de6 backward_ns=4e6 parameter_bytes=1e6\n")
+            :format(n, n)
+         if n > 1 then chain = chain .. ("edge n%d n%d bytes=1e5\n"):format(n - 1, n) end
+      end
+      local on, planned = places(chain, { schedule = "interleaved" })
+      assert.equal("1 2 1 2", on)
+      assert.equal("seq", planned.method)
+      for i, stage in ipairs(planned.result.stage) do
+         assert.equal(planned.result.stage_device[stage], planned.result.device[i])
+      end
+      assert.equal("1 2 2 1", places(chain, { schedule = "zb-v" }))
+      assert.equal("1 2", places(chain, { schedule = "interleaved", stages = 2 }))
+      assert.equal("1 1", places(chain, { schedule = "zb-v", devices = "sim:1x11GB" }))
+      -- too few nodes for two stages each
+      local few = slow .. "node a forward_ns=9 backward_ns=9\nnode b forward_ns=9\nedge a b\n"
+      assert.equal("1 2", places(few, { schedule = "interleaved" }))
+      assert.matches("my.graph: partition: 4 stages of a graph of 2 nodes, expected no more",
+         places(few, { schedule = "zb-v" }))
+      assert.matches('my.graph: schedule = "interleaved" needs partition = "seq", whose stages',
+         places(chain, { schedule = "interleaved", partition = "mixed" }))
+   end)
+
    it("have forwards that wait for no backward where there is none", function()
       local graph = load("ftpipe weighted graph 1\nnode a forward_ns=2e7\nnode b forward_ns=2e7\n"
          .. "node c forward_ns=2e7\nedge a b bytes=8\nedge b c bytes=8\n")

@@ -52,6 +52,17 @@ function M.is_in_order(how)
    return row and row.asks.in_order or false
 end
 
+--- Refuses a partition that puts stages on any device where the schedule says on which they are.
+-- @tparam table o partition, schedule
+function M.check_places(o)
+   local how = o.partition
+   local anywhere = type(how) == "string" and not M.is_in_order(how)
+   if not anywhere or not schedules.places(o.schedule) then return end
+   usage("%s needs %s, whose stages are in the order of the model; %s puts them on any device",
+      named.value(o, "schedule", o.schedule), named.value(o, "partition", "seq"),
+      named.value(o, "partition", how))
+end
+
 --- Whether it searches, for as long as an effort says.
 function M.searches(how)
    local row = row_of(how)
@@ -212,13 +223,14 @@ local function join(devices, replicas)
 end
 
 --- A device for each stage. Those that are one share its memory.
-local function take_turns(schedule, devices, n_stages, replicas, run)
+-- @local
+function M.take_turns(schedule, devices, n_stages, replicas, run)
    if replicas then devices = join(devices, replicas) end
    local every = schedules.replicates(schedule)
    local rows, share = {}, every and n_stages or math.ceil(n_stages / #devices)
    for s = 1, n_stages do
       local row = copy(devices[schedules.device_of(schedule, s, #devices, run)])
-      row.memory_bytes = math.ceil(row.memory_bytes / share)
+      row.memory_bytes = math.ceil((row.memory_bytes or 0) / share)
       rows[s] = row
    end
    return rows
@@ -254,7 +266,7 @@ local function attempt(graph, name, o, how, budget)
    if how.bare then problem.saved_bytes = nil end
    if how.balanced then balance_memory(problem, o.devices) end
    if in_order then
-      problem.devices = take_turns(o.rule or o.schedule, problem.devices,
+      problem.devices = M.take_turns(o.rule or o.schedule, problem.devices,
          o.stages or #problem.devices, o.replicas, packs.run(o))
    end
    return problem

@@ -79,11 +79,7 @@ local function check_turns(o)
    if o.given or o.eval_only or not schedules.places(schedule) or not placement.is(how) then
       return
    end
-   if type(how) == "string" and not placement.is_in_order(how) then
-      usage("%s needs %s, whose stages are in the order of the model; %s puts them on any device",
-         named.value(o, "schedule", o.schedule), named.value(o, "partition", "seq"),
-         named.value(o, "partition", how))
-   end
+   placement.check_places(o)
    local n_devices = #core.engine.devices(o.devices)
    local n_groups = o.replicas and #replicas.of(o) or n_devices
    local each = (n_groups > 1 or schedules.folds(schedule)) and 2 or 1

@@ -62,18 +62,44 @@ end
 -- these are compared with has begun from the exact one, which takes some seconds of a wide graph.
 local QUICK_DOWN_SETS = 2000
 
---- A partition, which does not depend on the schedule but for how long activations stay.
+--- Stages that lie where the schedule has them, as of a model: two for each device, or as many as
+-- are asked for, with the nodes in the order of the file.
+local function in_turns(problem, o)
+   local n, result = #problem.devices, { method = "seq", device = {}, stage_device = {} }
+   local two = schedules.folds(o.schedule) or n > 1 and 2 * n <= #problem.names
+   local n_stages = o.stages or (two and 2 or 1) * n
+   local devices = placement.take_turns(o.schedule, problem.devices, n_stages)
+   result.stage = partition(copy(problem, { devices = devices }),
+      { method = "seq", in_order = true, cost = o.cost, seed = o.seed }).stage
+   result.stage_replicas = {}
+   for s = 1, n_stages do
+      result.stage_device[s] = schedules.device_of(o.schedule, s, n)
+      result.stage_replicas[s] = 1
+   end
+   for i, s in ipairs(result.stage) do result.device[i] = result.stage_device[s] end
+   return result
+end
+
+--- A partition, which does not depend on the schedule but for how long activations stay, and where
+-- it has stages itself.
 local function partition_once(problem, o, rule, known)
    local how, n = o.partition, #problem.names
    placement.check_stages(o, n, ("the graph has %s"):format(counted(n, "node")))
-   local key = type(how) == "string" and ("%s %s %s %s %s %s %s"):format(how, tostring(o.stages),
-      o.cost, tostring(o.effort), tostring(o.quick), tostring(schedules.is_flat(o.schedule)), rule)
+   local places = schedules.places(o.schedule)
+   local key = type(how) == "string" and ("%s %s %s %s %s %s %s %s"):format(how,
+      tostring(o.stages), o.cost, tostring(o.effort), tostring(o.quick),
+      tostring(schedules.is_flat(o.schedule)), rule, places and o.schedule or "anywhere")
    local method, straight = placement.method(how)
-   local result = known and known[key] or partition(problem, {
-      method = method, straight = straight, cost = o.cost, seed = o.seed, effort = o.effort,
-      blocks = o.stages or placement.blocks(how, #problem.devices, n),
-      max_down_sets = o.quick and QUICK_DOWN_SETS or nil,
-   })
+   local result = known and known[key]
+   if not result and places and placement.is_in_order(how) then
+      result = in_turns(problem, o)
+   elseif not result then
+      result = partition(problem, {
+         method = method, straight = straight, cost = o.cost, seed = o.seed, effort = o.effort,
+         blocks = o.stages or placement.blocks(how, #problem.devices, n),
+         max_down_sets = o.quick and QUICK_DOWN_SETS or nil,
+      })
+   end
    if known and key then known[key] = result end
    return result
 end
@@ -83,7 +109,8 @@ local function of_file(graph, f, ...)
    local ok, result = pcall(f, ...)
    if ok then return result end
    if type(result) ~= "table" or result.status ~= "invalid argument" then error(result, 0) end
-   return core.fail(result.status, ("%s: %s"):format(graph.path, result.message), result.exit)
+   return core.fail(result.status, ("%s: %s"):format(graph.path or "the graph", result.message),
+      result.exit)
 end
 
 --- The graph cut, as if stages recomputed by a rule.
@@ -271,6 +298,7 @@ function M.plan(graph, o, known)
       o = copy(o, { schedule = "evaluate", staleness = "none", recompute = "never" })
       o.max_staleness = nil
    end
+   of_file(graph, placement.check_places, o)
    local best, failure = feasible(plan_once, graph, o, known)
    for _, own in ipairs(rivals_of(graph, o)) do
       best = better(best, (feasible(plan_once, graph, own, known)))
