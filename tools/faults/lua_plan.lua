@@ -28,6 +28,8 @@ return {
    { "lua/ftpipe/planner/planned_graph.lua", 'places and o.schedule or "anywhere")',
       '"anywhere")', "spec/found",
       "stages of other schedules are taken where one says where they lie" },
+   { "lua/ftpipe/planner/init.lua", "if most and most > n_nodes then most = nil end", "",
+      "spec/found", "a small graph is tried in more stages than it has nodes" },
    { "lua/ftpipe/planner/planned_model.lua", "return bytes / plan.options.batches",
       "return bytes", "spec/planner", "what moves is that of all batches of a plan" },
    { "lua/ftpipe/planner/planned_graph.lua",

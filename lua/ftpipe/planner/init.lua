@@ -175,8 +175,9 @@ local function layouts_of(only, n_stages, swap)
    return list
 end
 
---- Options of what is tried, without what the caller has ruled out.
-local function choices(o, only, n_devices)
+--- Options of what is tried, without what the caller has ruled out. Of a graph that has not so many
+-- nodes stages are left to its plan.
+local function choices(o, only, n_devices, n_nodes)
    local list = {}
    local function add(layout, micro_batches, schedule)
       if not contains(only.schedules, schedule) then return end
@@ -185,9 +186,11 @@ local function choices(o, only, n_devices)
       if o.packs and layout.packs then return end
       if (o.packs or forward) and not schedules.groups(schedule) then return end
       if forward and micro_batches % forward > 0 then return end
+      local most = layout.per_device and layout.per_device * n_devices
+      if most and most > n_nodes then most = nil end
       local choice = copy(o, {
          micro_batches = micro_batches, schedule = schedule, partition = layout.partition,
-         stages = o.stages or layout.per_device and layout.per_device * n_devices,
+         stages = o.stages or most,
          packs = o.packs or layout.packs,
       })
       if not placement.searches(choice.partition) then choice.effort = nil end
@@ -430,7 +433,7 @@ function M.search(what, given, seen)
    local model = explore.open(what)
    local rows, placements, known, first = {}, {}, {}, nil
    local n_devices = settle(model, o, only)
-   local all = choices(o, only, n_devices)
+   local all = choices(o, only, n_devices, model.nodes and #model.nodes or math.huge)
    for i, choice in ipairs(all) do
       local m = choice.micro_batches
       placements[m] = placements[m] or { tried = not o.stages }
