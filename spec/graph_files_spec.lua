@@ -165,6 +165,29 @@ describe("ft.graph files", function()
          places(chain, { schedule = "interleaved", partition = "mixed" }))
    end)
 
+   it("refuse what is for models, and say what there is instead", function()
+      files.in_directory(function(directory)
+         local path = directory .. "/my.graph"
+         core.sys.write_file(path, "ftpipe weighted graph 1\nnode a forward_ns=9 backward_ns=9\n")
+         local function refused(o, pattern)
+            o.devices = o.devices or "sim:2x11GB"
+            assert.fails_with(function() ft.explore(path, o) end, "my.graph: " .. pattern)
+         end
+         for _, schedule in ipairs { "data-parallel", "harmony-dp" } do
+            refused({ schedule = schedule, partition = "pipedream" }, 'schedule = "'
+               .. schedule:gsub("%-", "%%-") .. '" is for models; for replicas of stages of a '
+               .. 'graph give partition = "pipedream" with another schedule$')
+         end
+         assert.is_true(ft.explore(path, { schedule = "data-parallel",
+            devices = "sim:1x11GB" }).fits)
+         for _, partition in ipairs { "pack", "e.plan" } do
+            refused({ partition = partition }, 'partition = "' .. partition .. '" is none of best, '
+               .. "greedy, mixed, pipedream, pipedream%-straight, seq; stages of a plan are for "
+               .. "models$")
+         end
+      end)
+   end)
+
    it("have forwards that wait for no backward where there is none", function()
       local graph = load("ftpipe weighted graph 1\nnode a forward_ns=2e7\nnode b forward_ns=2e7\n"
          .. "node c forward_ns=2e7\nedge a b bytes=8\nedge b c bytes=8\n")

@@ -15,6 +15,7 @@ local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
 local stages = require("ftpipe.placement.stages")
 local subjects = require("ftpipe.planner.subject")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 
@@ -61,6 +62,21 @@ end
 -- Down-sets that the contiguous cut goes through where it is one of many starts: the plan that
 -- these are compared with has begun from the exact one, which takes some seconds of a wide graph.
 local QUICK_DOWN_SETS = 2000
+
+--- Refuses what is for models alone: stages of a plan's file, and replicas to which a schedule
+-- deals micro-batches. Here those of a stage are one device that is as many times as fast.
+local function check(o, n_devices)
+   if not placement.is(o.partition) then
+      usage("%s is none of %s; stages of a plan are for models",
+         named.value(o, "partition", placement.title(o.partition)),
+         table.concat(placement.names(), ", "))
+   end
+   placement.check_places(o)
+   if schedules.replicates(o.schedule) and n_devices > 1 then
+      usage.of(o, "{schedule=%s} is for models; for replicas of stages of a graph give "
+         .. "{partition=pipedream} with another {schedule}", o.schedule)
+   end
+end
 
 --- Stages that lie where the schedule has them, as of a model: two for each device, or as many as
 -- are asked for, with the nodes in the order of the file.
@@ -298,7 +314,8 @@ function M.plan(graph, o, known)
       o = copy(o, { schedule = "evaluate", staleness = "none", recompute = "never" })
       o.max_staleness = nil
    end
-   of_file(graph, placement.check_places, o)
+   local devices = o.devices and core.engine.devices(o.devices) or graph.devices
+   of_file(graph, check, o, #(devices or {}))
    local best, failure = feasible(plan_once, graph, o, known)
    for _, own in ipairs(rivals_of(graph, o)) do
       best = better(best, (feasible(plan_once, graph, own, known)))
