@@ -177,7 +177,7 @@ static void test_refusals(void)
     ft_partition_options options = {.method = "pack"};
     ft_partition_result r;
     CHECK_STATUS(ft_partition_solve(&p, &options, &r, &err), FT_INVALID);
-    CHECK(strstr(err.message, "swaps is not set"));
+    CHECK(strstr(err.message, "give the problem swaps = true"));
     ft_partition_result_free(&r);
     p.swaps = true;
     CHECK_STATUS(ft_partition_solve(&p, &options, &r, &err), FT_INFEASIBLE);

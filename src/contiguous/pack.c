@@ -151,7 +151,8 @@ ft_status ft_solve_pack(ft_ground *g, ft_partition_result *result, ft_error *err
     int culprit = -1, n_stages;
     if (!g->problem->swaps)
         return ft_fail(err, FT_INVALID,
-                       "partition: pack is for devices that swap, but swaps is not set");
+                       "partition: pack is for devices that swap; give the problem swaps = "
+                       "true, or take another method");
     if (!packer_new(&x, g)) return ft_ground_no_memory(g, err);
     int *unit_device = ft_arena_array(g->arena, g->n_units, sizeof *unit_device);
     int *stage_of = ft_arena_array(g->arena, g->n, sizeof *stage_of);
