@@ -95,7 +95,7 @@ return {
       "if kept and kept.fits then", "spec/plan_command",
       "a graph file that fits is never tried with recomputing" },
    { "lua/ftpipe/planner/planned_graph.lua",
-      "o.stages or placement.blocks(how, #problem.devices, #problem.names)", "o.stages",
+      "o.stages or placement.blocks(how, #problem.devices, n)", "o.stages",
       "spec/plan_command", "a graph file is cut into as many stages as balance it" },
    { "lua/ftpipe/placement/arrange.lua",
       "ways) < before * (1 - ROUNDING) then", "ways) > before * (1 + ROUNDING) then",

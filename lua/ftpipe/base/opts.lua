@@ -207,12 +207,12 @@ local KINDS = {
 
 --- " from 0 to 1", " of at least 1".
 local function range_of(rule)
-   if rule.above then return (" above %g"):format(rule.above) end
+   if rule.above then return " above " .. bound_text(rule.above) end
    if rule.min and (rule.max or 2 ^ 53) < 2 ^ 53 then
-      return (" from %g to %g"):format(rule.min, rule.max)
+      return (" from %s to %s"):format(bound_text(rule.min), bound_text(rule.max))
    end
-   return rule.min and (" of at least %g"):format(rule.min)
-      or rule.max and (" of at most %g"):format(rule.max) or ""
+   return rule.min and " of at least " .. bound_text(rule.min)
+      or rule.max and " of at most " .. bound_text(rule.max) or ""
 end
 
 --- One line of a rule: "name (integer of at least 1) [4]: what it is for", with the default in
