@@ -150,7 +150,8 @@ if o.lr > (tonumber(os.getenv("DIVERGES_ABOVE")) or math.huge) then
    os.exit(4, true)
 end
 if tostring(o.kind):find(os.getenv("REFUSES") or "^$") then
-   io.stderr:write("ftpipe: ", o.out, ": no such kind\n")
+   local kind = os.getenv("NAMES") and " " .. o.kind or ""
+   io.stderr:write("ftpipe: ", o.out, ": no such kind", kind, "\n")
    os.exit(2, true)
 end
 if os.getenv("FILLS_DISK") then core.sys.write_file(o.out .. "/hf", ("x"):rep(1e6)) end
@@ -396,6 +397,11 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       printed, err, code = sweep("REFUSES=.", "--trials 4") -- of one kind
       assert.equal(1, code, printed)
       assert.matches("no trial has a value, all ended alike: it refused its flags: ", err)
+      files.remove(out)
+      printed, err, code = sweep("REFUSES=. NAMES=1") -- otherwise by what is tried
+      assert.equal(1, code, printed)
+      assert.matches("no trial has a value, the first one: it refused its flags: %S+/trials/0001: "
+         .. "no such kind a; what they said is in ", err)
    end)
 
    it("ends with the first trial that lacks its metric, and reads it anew when that is mended",

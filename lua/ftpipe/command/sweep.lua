@@ -210,9 +210,11 @@ local function run(path, flags)
          .. "way (of recipes: eval_every)\n"):format(sweep.metric or "value"))
    end
    if not text.best(rows, goal) then
-      local alike = ends.alike(rows)[1]
+      if not rows[1] then core.fail("invalid argument", "no trial has begun in --time", 1) end
+      local alike, first = ends.alike(rows)[1], rows[1].note
       core.fail("invalid argument", ("no trial has a value%s; what they said is in %s/trials")
-         :format(alike and ", all ended alike: " .. alike.note or "", out), 1)
+         :format(alike and ", all ended alike: " .. alike.note
+            or first and ", the first one: " .. first or "", out), 1)
    end
 end
 
