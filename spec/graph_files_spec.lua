@@ -130,6 +130,29 @@ describe("ft.graph files", function()
       assert.is_nil(tostring(best):find(replicas, 1, true))
    end)
 
+   it("sum the gradients of replicas once a batch, around a ring", function()
+      local graph = load("ftpipe weighted graph 1\n"
+         .. "node a forward_ns=30e6 backward_ns=60e6 parameter_bytes=8e6 frozen_bytes=2e6\n"
+         .. "node b forward_ns=10e6 backward_ns=20e6\nedge a b bytes=0\n")
+      local devices = {}
+      for d, rate in ipairs { 4e9, 1e9, 2e9, 9e9 } do devices[d] = { bytes_per_s = rate } end
+      local result = { stage = { 1, 2 }, stage_device = { 1, 4 }, stage_replicas = { 3, 1 } }
+      local cut = ft.stages.of(graph, devices, result)
+      local played = ft.stages.play(cut, { schedule = "gpipe", micro_batches = 2, batches = 1 })
+      -- a third of `a` takes as long as `b`, so three passes are one behind the other; the link of
+      -- the second replica carries 1 byte in 1 ns
+      local sums_ns = 2 * 6e6 * 2 / 3
+      assert.near(3 * 30e6 + sums_ns, played.end_ns, 10)
+      for _, key in ipairs { "busy_ns", "waits", "stalls" } do
+         assert.same(played[key][1], played[key][2])
+         assert.same(played[key][1], played[key][3])
+      end
+      assert.near(60e6 + sums_ns, played.busy_ns[2], 10)
+      assert.equal(3 * 2 * 6e6 * 2 / 3, ft.stages.moved_bytes(cut, 2))
+      assert.equal(0, ft.stages.of(graph, devices, { stage = { 1, 1 }, stage_device = { 1 } })
+         .stages[1].sum_ns)
+   end)
+
    it("lie where their schedule has them, whatever the links", function()
       local function places(text, o)
          local directory = files.directory()

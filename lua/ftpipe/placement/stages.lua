@@ -67,6 +67,25 @@ local function transfer_ns(bytes, from, to)
    return ns
 end
 
+--- The devices of a stage: its replicas follow its own in the list.
+local function devices_of(stage) return stage.device, stage.device + stage.replicas - 1 end
+
+--- Bytes that a replica sends, and receives, for the sum of its stage's gradients, in a ring: twice
+-- all but its own part.
+local function sum_bytes(stage)
+   local trained = stage.parameter_bytes - stage.frozen_bytes
+   return 2 * trained * (stage.replicas - 1) / stage.replicas
+end
+
+--- What that takes by the slowest link of the replicas.
+local function sum_ns(stage, devices)
+   local ns, first, last = 0, devices_of(stage)
+   for d = first + 1, last do
+      ns = math.max(ns, transfer_ns(sum_bytes(stage), devices[d - 1], devices[d]))
+   end
+   return ns
+end
+
 --- Adds an edge of nodes to the edge of their stages; a value that several nodes of a stage use
 -- passes once. What gradients pass to an earlier stage goes back along an edge to a later one.
 local function join_edges(graph, result)
@@ -111,7 +130,8 @@ end
 -- @tparam table devices of the problem
 -- @tparam table result stage by node, stage_device (of ft.partition)
 -- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, weight_ns = (what of
---   backward_ns is for gradients of weights), parameter_bytes =, frozen_bytes = (of these, what is
+--   backward_ns is for gradients of weights), sum_ns = (of the gradients of its replicas, once a
+--   batch), parameter_bytes =, frozen_bytes = (of these, what is
 --   not trained), saved_bytes =, nodes =, first =, last = (names) }, edges { from =, to =,
 --   bytes =, grad_bytes =, ns =, grad_ns = }
 function M.of(graph, devices, result)
@@ -126,6 +146,7 @@ function M.of(graph, devices, result)
       edge.ns = transfer_ns(edge.bytes, from, to)
       edge.grad_ns = transfer_ns(edge.grad_bytes, from, to)
    end
+   for _, stage in ipairs(stages) do stage.sum_ns = sum_ns(stage, devices) end
    return setmetatable({ stages = stages, edges = edges, n_devices = #devices }, Cut)
 end
 
@@ -162,14 +183,18 @@ function M.recompute(cut, which)
    end
 end
 
---- Bytes that pass between devices for one micro-batch.
-function M.moved_bytes(cut)
+--- Bytes that pass between devices for a batch: values and gradients of its micro-batches, and sums
+-- of gradients of replicas.
+-- @tparam table cut
+-- @tparam int micro_batches
+function M.moved_bytes(cut, micro_batches)
    local bytes = 0
    for _, edge in ipairs(cut.edges) do
       if cut.stages[edge.from].device ~= cut.stages[edge.to].device then
-         bytes = bytes + edge.bytes + edge.grad_bytes
+         bytes = bytes + (edge.bytes + edge.grad_bytes) * micro_batches
       end
    end
+   for _, stage in ipairs(cut.stages) do bytes = bytes + sum_bytes(stage) * stage.replicas end
    return bytes
 end
 
@@ -183,7 +208,7 @@ local function has_no_backwards(o) return o.schedule == "evaluate" end
 local function costs_of(cut, o)
    local costs = {
       forward_ns = {}, backward_ns = {}, backward_input_ns = {}, backward_weight_ns = {},
-      recompute_ns = {}, transfer_ns = {},
+      recompute_ns = {}, transfer_ns = {}, update_ns = {},
    }
    for s, stage in ipairs(cut.stages) do
       local factor = o.factors and o.factors[s] or 1
@@ -192,6 +217,7 @@ local function costs_of(cut, o)
       costs.backward_ns[s] = stage.backward_ns * factor
       costs.backward_input_ns[s] = (stage.backward_ns - stage.weight_ns) * factor
       costs.backward_weight_ns[s] = stage.weight_ns * factor
+      costs.update_ns[s] = stage.sum_ns
    end
    for _, edge in ipairs(cut.edges) do
       local ns = costs.transfer_ns
@@ -231,7 +257,8 @@ local function make(p)
    return core.schedule.make(p)
 end
 
---- The plan of a schedule. The k replicas of a stage count as one device that is k times as fast.
+--- The plan of a schedule. The k replicas of a stage count as one device that is k times as fast
+-- and sums their gradients as it updates.
 -- @tparam table cut of `of`; its machine, if it has one, has the links that transfers share
 -- @tparam table o schedule, staleness, max_staleness, micro_batches, batches, factors (by stage,
 --   how many times as long it takes)
@@ -252,6 +279,14 @@ function M.play(cut, o)
    options.trace = o.trace
    options.saved_bytes = o.trace and column(cut.stages, "saved_bytes") or nil
    local played = plan:simulate(options)
+   for _, stage in ipairs(cut.stages) do -- what one of the replicas does all of them do
+      local first, last = devices_of(stage)
+      for d = first + 1, last do
+         for _, key in ipairs { "busy_ns", "waits", "stalls" } do
+            played[key][d] = played[key][first]
+         end
+      end
+   end
    played.stages = plan:describe().stages
    return played
 end
@@ -270,7 +305,8 @@ end
 
 guard("ft.stages", M, {
    of = "graph: graph, devices: table, result: table", recompute = "cut: cut, which: string|table",
-   moved_bytes = "cut: cut", plan = "cut: cut, o: table", play = "cut: cut, o: table",
+   moved_bytes = "cut: cut, micro_batches: int", plan = "cut: cut, o: table",
+   play = "cut: cut, o: table",
 })
 
 return M

@@ -185,7 +185,7 @@ local function subject_of(parts, flags)
       title = tostring(graph), graph = graph, problem = problem, result = parts.result, cut = cut,
       names = device_names(o, problem), options = o, method = parts.result.method,
       memory = memory_of(cut, played.stages, problem, parts.factor), recompute = flags,
-      moved_bytes = stages.moved_bytes(cut) * o.micro_batches, parts = parts,
+      moved_bytes = stages.moved_bytes(cut, o.micro_batches), parts = parts,
       played = played, plays = play, lasts = function(factors)
          return playing.steady(short, long, function(batches)
             return play(batches, false, factors)
