@@ -67,7 +67,7 @@ describe("what a search found", function()
       assert.fails_with(function() ft.planner("t5-small", o) end,
          "option 'micro_batches': expected at least 1, got 0")
       o.counts, o.schedules, o.partitions = { 5, 8 }, { "gpipe" }, { "seq" }
-      assert.matches("\n1 choice without a plan: ft.explore: batch = 32 is not a multiple of "
+      assert.matches("\n1 choice without a plan: batch = 32 is not a multiple of "
          .. "micro_batches = 5, ", tostring(ft.planner("t5-small", o)))
    end)
 

@@ -153,6 +153,38 @@ describe("ft.graph files", function()
          .stages[1].sum_ns)
    end)
 
+   it("are cut by the partition that is asked for, on any number of devices", function()
+      local text = { "ftpipe weighted graph 1\n" }
+      for i = 1, 8 do text[i + 1] = ("node n%d forward_ns=1e7 backward_ns=2e7\n"):format(i) end
+      for i = 1, 7 do text[#text + 1] = ("edge n%d n%d bytes=1e9\n"):format(i, i + 1) end
+      local graph = load(table.concat(text))
+      for _, how in ipairs { "seq", "greedy", "pipedream-straight" } do
+         assert.equal(how, ft.explore(graph, { devices = "sim:4x11GB", partition = how }).options
+            .partition)
+      end
+      for _, schedule in ipairs { "interleaved", "zb-v" } do
+         local s = ft.explore(graph, { devices = "sim:4x11GB", partition = "seq",
+            schedule = schedule })
+         assert.equal(8, #s.stages)
+      end
+      local first = ft.explore(graph, { devices = "sim:4x11GB" })
+      assert.equal(first.seconds, ft.explore(graph, first.options).seconds)
+   end)
+
+   it("take turns in an order in which their nodes can run, by time where there is room", function()
+      local graph = load("ftpipe weighted graph 1\nnode c forward_ns=3e6 parameter_bytes=1.5e9\n"
+         .. "node d forward_ns=4e6 backward_ns=1e6\nnode a forward_ns=1e6\n"
+         .. "node b forward_ns=2e6\nedge a b bytes=8\nedge b c bytes=8\nedge c d bytes=8\n")
+      local s = ft.explore(graph, { devices = "sim:2x11GB", partition = "seq",
+         schedule = "interleaved" })
+      assert.same({ 3, 4, 1, 2 }, s.result.stage)
+      assert.same({ 1, 2, 1, 2 }, s.result.device)
+      assert.is_true(s.fits) -- 6 GB are more than half of a device
+      assert.matches("^partition: node 1 %(c%) needs 6.0 GB, the largest device it may be on has 5",
+         files.failure(ft.explore, graph, { devices = "sim:2x5GB", partition = "seq",
+            schedule = "interleaved" }).message)
+   end)
+
    it("lie where their schedule has them, whatever the links", function()
       local function places(text, o)
          local directory = files.directory()

@@ -133,7 +133,7 @@ describe("recipes/t5_rte.lua", function()
 
    it("refuses a budget that is too small before anything runs", function()
       refused(3, "device cpu:0 needs [%d.]+ MB of memory, its budget is 1%.0 MB %(weights[^)]*%): "
-         .. "%d+ kB too much",
+         .. "[%d.]+ MB too much",
          { "--devices", "cpu:2/1MB" })
    end)
 

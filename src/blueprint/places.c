@@ -149,8 +149,7 @@ static void mark_inputs(const ft_blueprint *b, const ft_seat_layout *seat, bool 
         }
 }
 
-/* A device has the inputs that its seats read, of whole batches: a replica reads some
- * micro-batches of them. */
+/* A device has the inputs that its seats read, of whole batches: a replica reads some of each. */
 static ft_status take_batches(ft_blueprint *b, int d, ft_error *err)
 {
     ft_block_layout *block = &b->blocks[d];
@@ -325,7 +324,8 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
     for (int d = 0; d < b->cut.n_devices; d++) {
         const ft_device *device = &b->cut.devices[d];
         const ft_block_layout *block = &b->blocks[d];
-        if (block->total <= device->memory_bytes) continue;
+        double over = (double)(block->total - device->memory_bytes);
+        if (over <= 0) continue;
         char text[512];
         int used = 0;
         for (int c = 0; c < FT_MEMORY_CLASSES; c++)
@@ -335,9 +335,9 @@ ft_status ft_blueprint_check_memory(const ft_blueprint *b, ft_error *err)
                                  (double)b->plan.memory[d][c] / 1e6);
         return ft_fail(
             err, FT_INFEASIBLE,
-            "device %s needs %.1f MB of memory, its budget is %.1f MB (%s): %lld kB too much",
+            "device %s needs %.1f MB of memory, its budget is %.1f MB (%s): %.1f %s too much",
             device->name, (double)block->total / 1e6, (double)device->memory_bytes / 1e6, text,
-            (long long)(block->total - device->memory_bytes + 999) / 1000);
+            over >= 1e6 ? over / 1e6 : over / 1e3, over >= 1e6 ? "MB" : "kB");
     }
     return FT_OK;
 }

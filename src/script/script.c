@@ -154,11 +154,14 @@ static int open_core(lua_State *L)
 
 /* LuaJIT up to 2.1.0-beta3 (its issue 843; Debian 12 has it) lets compiled code read a table's
  * length as it was before another reference to the table added to it: right scripts compute wrong
- * numbers, and not each time. Without forwarding of loads no length is kept. Releases with the
- * correction count as 20199. */
+ * numbers, and not each time. Without forwarding of loads no length is kept, whatever a script says
+ * of other options. Releases with the correction count as 20199. */
 static void mend_lengths(lua_State *L)
 {
-    static const char chunk[] = "if jit.version_num < 20199 then jit.opt.start('-fwd') end";
+    static const char chunk[] = "local start = jit.opt.start\n"
+                                "if jit.version_num >= 20199 then return end\n"
+                                "function jit.opt.start(...) start(...) start('-fwd') end\n"
+                                "start('-fwd')";
     if (luaL_loadstring(L, chunk) != 0) lua_error(L);
     lua_call(L, 0, 0);
 }

@@ -60,7 +60,7 @@ end
 
 --- A bound as people write it: 0.001, 1000000.
 local function bound_text(n)
-   return (n % 1 == 0 and math.abs(n) < 2 ^ 53 and "%.0f" or "%g"):format(n)
+   return (n % 1 == 0 and math.abs(n) <= 2 ^ 53 and "%.0f" or "%g"):format(n)
 end
 
 local function in_range(rule, value)

@@ -13,6 +13,7 @@ local options = require("ftpipe.plan.options")
 local schedules = require("ftpipe.schedule")
 local script = require("ftpipe.recipe.script")
 local suggest = require("ftpipe.base.suggest")
+local units = require("ftpipe.base.units")
 local words = require("ftpipe.base.words")
 
 local M = { help = "how a model, a graph file or a recipe would be cut, and how fast that is" }
@@ -176,8 +177,8 @@ local function check_fits(subject, model, o)
    local row, bound = subject.memory[culprit],
       over.bound(subject.memory, subject.least, subject.options.optimizer) or subject.unswapped
    core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB: "
-      .. "%.0f kB too much%s; %s"):format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
-      math.ceil((row.total - row.budget) / 1e3), bound and "; " .. bound or "",
+      .. "%s too much%s; %s"):format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
+      units.format_bytes(row.total - row.budget), bound and "; " .. bound or "",
       remedies.words(lines)))
 end
 

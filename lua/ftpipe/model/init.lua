@@ -175,7 +175,7 @@ function Model:tokenizer()
    return self.opened
 end
 
---- Raises when there is nothing to train: a built-in configuration without --init random, or a
+--- Raises when there is nothing to train: a built-in configuration that is not random, or a
 -- directory without weights.
 -- @tparam[opt=false] boolean resumed the weights come from a run's own checkpoint
 function Model:check_trainable(resumed)

@@ -58,7 +58,7 @@ function M.check_places(o)
    local how = o.partition
    local anywhere = type(how) == "string" and not M.is_in_order(how)
    if not anywhere or not schedules.places(o.schedule) then return end
-   usage("%s needs %s, whose stages are in the order of the model; %s puts them on any device",
+   usage("%s needs %s, whose stages are one behind the other; %s puts them on any device",
       named.value(o, "schedule", o.schedule), named.value(o, "partition", "seq"),
       named.value(o, "partition", how))
 end

@@ -39,18 +39,6 @@ end
 -- What --profile may say besides a file: whether work is measured.
 local MEASURED = { measured = true, fresh = true }
 
---- A profile of a file. Whose updates it measured it must say: what is modelled knows AdamW alone.
-local function loaded(o, path)
-   local profile = profiles.load(path)
-   local optimizer = profile.head.optimizer
-   if profile.head.source == "measured" and optimizer and optimizer ~= o.optimizer then
-      usage("%s was measured with updates of %s, and %s: measure those (ftpipe profile "
-         .. "--optimizer %s)", named.value(o, "profile", path), optimizer,
-         named.value(o, "optimizer", o.optimizer), o.optimizer)
-   end
-   return profile
-end
-
 --- The profile that --profile asks for, nil when costs are modelled. Where o.calibration says how
 -- much longer operators took than modelled, it is the model corrected by that.
 function M.profile(o, graph, devices)
@@ -65,7 +53,7 @@ function M.profile(o, graph, devices)
          usage("%s is neither measured, fresh, modelled nor a profile's file",
             named.value(o, "profile", how))
       end
-      return loaded(o, how)
+      return profiles.load(how)
    end
    if not devices[1].measures then
       usage("%s: devices %s are not here to be measured", named.value(o, "profile", how),

@@ -199,7 +199,8 @@ function M.text(plan)
    lines[#lines + 1] = waiting_line(plan)
    lines[#lines + 1] = clip_line(plan)
    lines[#lines + 1] = precision.words(o.precision, plan.devices[1])
-   lines[#lines + 1] = ("costs: %s"):format(plan.profile and plan.profile:summary() or "modelled")
+   lines[#lines + 1] = ("costs: %s"):format(plan.profile
+      and plan.profile:summary(not o.eval_only and o.optimizer or nil) or "modelled")
    lines[#lines + 1] = links.words(o.devices)
    lines[#lines + 1] = "memory:"
    for d, row in ipairs(plan.memory) do
@@ -208,9 +209,11 @@ function M.text(plan)
    lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
       .. playing.proof(plan.blueprint:stages())
    lines[#lines + 1] = executed_line(plan)
+   local prediction = plan:simulate(fit.compared(plan))
    lines[#lines + 1] = ("predicted%s: %s"):format(
       o.eval_only and kinds.of(o.model).evaluate and ", a pass over the examples" or "",
-      tostring(plan:simulate(fit.compared(plan))))
+      tostring(prediction))
+   lines[#lines + 1] = swaps.none(plan, prediction.swaps)
    for _, line in ipairs(groups_lines(plan)) do lines[#lines + 1] = line end
    lines[#lines + 1] = drains_line(o)
    lines[#lines + 1] = update_line(o)

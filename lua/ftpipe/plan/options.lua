@@ -66,7 +66,7 @@ M.rows = {
       explore = { rare = false, default = "modelled", help = "what work costs; for models" },
       help = "costs: measured, as they are kept, or fresh; modelled" },
    { "stages", of = "recipe explore plan", plans = true, rare = true, type = "int", min = 1,
-      help = "pieces of the model: of seq as many, of others at most; where nothing is said, one "
+      help = "pieces of the model: of seq as many, else at most; where nothing is said, one "
          .. "for each device, of mixed at most two" },
    { "replicas", of = "recipe explore plan", models = true, plans = true, rare = true,
       type = "string", value = "2-1", lua_type = "string|table", items = "int",

@@ -380,6 +380,12 @@ local function class_words(plan, d, played)
    return table.concat(parts, "; ")
 end
 
+--- That nothing moves, in a line, where it may and need not; else nil.
+function M.none(plan, lines)
+   local none = #lines == 0 and M.may(plan.options) and not plan.unswapped
+   return none and "swaps: none, every device is within its budget" or nil
+end
+
 --- What a batch moves and what that costs, in two lines for each device that moves something.
 -- @tparam plan plan
 -- @tparam table played of blueprint:simulate
@@ -395,9 +401,6 @@ function M.lines(plan, played, batches)
             units.format_seconds(cost.waits))
          lines[#lines + 1] = "  " .. class_words(plan, d, played)
       end
-   end
-   if #lines == 0 and M.may(plan.options) and not plan.unswapped then
-      lines[1] = "swaps: none, every device is within its budget"
    end
    return lines
 end

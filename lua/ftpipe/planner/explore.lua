@@ -22,6 +22,8 @@
 --                        these copies for which no device waits; swaps: lines that say it
 --                        (of models)
 --    proof               what was proved of the order of work, in words
+--    asked               how many stages there may be, where somebody said so
+--    note                of a graph's file: what its partition leaves out, in a line
 --    played              a simulation of several batches, as played:simulate gives it
 --    plan                of a model: what ft.plan gives
 --    graph, problem      with weights; what partitioners were asked

@@ -64,6 +64,7 @@ function M.try(model, o, placements)
       if type(subject) ~= "table" or subject.status == "cancelled" then error(subject, 0) end
       local where, message = core.where(), subject.message
       if message:sub(1, #where) == where then message = message:sub(#where + 1) end
+      message = message:gsub("^ft%.explore: ", "") -- which nobody called
       return { options = o, problem = message, failure = subject }
    end
    return {
@@ -394,7 +395,7 @@ end
 
 --- Plans the first choices again, and what a plan would be that is not searched for, each with the
 -- other cuts that a plan of its own compares: so the one that is chosen is what its flags give, and
--- no slower than it was, nor than that plan. Graphs from files have no other cuts.
+-- no slower than it was, nor than that plan.
 local function compare_cuts(model, rows, plain, guessed)
    local function plan(i, o)
       local row = M.try(model, o, { tried = guessed, whole = true })

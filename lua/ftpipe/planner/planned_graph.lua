@@ -7,6 +7,7 @@ local counted = require("ftpipe.base.counted")
 local feasible = require("ftpipe.base.feasible")
 local keep = require("ftpipe.plan.keep")
 local named = require("ftpipe.base.named")
+local orders = require("ftpipe.graph.order")
 local over = require("ftpipe.plan.over")
 local partition = require("ftpipe.placement.partition")
 local placement = require("ftpipe.placement")
@@ -78,22 +79,48 @@ local function check(o, n_devices)
    end
 end
 
---- Stages that lie where the schedule has them, as of a model: two for each device, or as many as
--- are asked for, with the nodes in the order of the file.
-local function in_turns(problem, o)
-   local n, result = #problem.devices, { method = "seq", device = {}, stage_device = {} }
-   local two = schedules.folds(o.schedule) or n > 1 and 2 * n <= #problem.names
-   local n_stages = o.stages or (two and 2 or 1) * n
-   local devices = placement.take_turns(o.schedule, problem.devices, n_stages)
-   result.stage = partition(copy(problem, { devices = devices }),
-      { method = "seq", in_order = true, cost = o.cost, seed = o.seed }).stage
-   result.stage_replicas = {}
-   for s = 1, n_stages do
-      result.stage_device[s] = schedules.device_of(o.schedule, s, n)
-      result.stage_replicas[s] = 1
+--- Whether a device keeps more than it has room for, with so many micro-batches in flight.
+local function is_over(problem, device, in_flight)
+   local bytes = {}
+   for i, d in ipairs(device) do
+      bytes[d] = (bytes[d] or 0) + problem.fixed_bytes[i] + problem.saved_bytes[i] * in_flight
    end
-   for i, s in ipairs(result.stage) do result.device[i] = result.stage_device[s] end
-   return result
+   for d, row in ipairs(problem.devices) do
+      if (row.memory_bytes or 0) > 0 and (bytes[d] or 0) > row.memory_bytes then return true end
+   end
+   return false
+end
+
+--- Stages that lie where the schedule has them, as of a model: two for each device, or as many as
+-- are asked for, with the nodes in an order in which they can run. Cut by time; where that is over
+-- a budget, each stage has its part of it, if there is such a cut.
+local function in_turns(problem, o)
+   local n = #problem.devices
+   local two = schedules.folds(o.schedule) or n > 1 and 2 * n <= #problem.names
+   local n_stages, on = o.stages or (two and 2 or 1) * n, {}
+   for s = 1, n_stages do on[s] = schedules.device_of(o.schedule, s, n) end
+   local ordered, place = orders.runnable(problem, on)
+   local function cut(bounded)
+      local rows = placement.take_turns(o.schedule, problem.devices, n_stages)
+      for _, row in ipairs(bounded and {} or rows) do row.memory_bytes = 0 end
+      local found = partition(copy(ordered, { devices = rows }),
+         { method = "seq", in_order = true, cost = o.cost, seed = o.seed })
+      local result = { method = "seq", stage = {}, device = {}, stage_device = on,
+         stage_replicas = {} }
+      for s = 1, n_stages do result.stage_replicas[s] = 1 end
+      for i = 1, #problem.names do
+         result.stage[i] = found.stage[place[i]]
+         result.device[i] = on[result.stage[i]]
+      end
+      return result
+   end
+   local by_time = cut(false)
+   if not is_over(problem, by_time.device, problem.in_flight) then return by_time end
+   local found = feasible(cut, true)
+   if not found and is_over(problem, by_time.device, 0) then
+      partition(problem, { method = "seq", cost = o.cost, seed = o.seed }) -- raises if none fits
+   end
+   return found or by_time
 end
 
 --- A partition, which does not depend on the schedule but for how long activations stay, and where
@@ -269,8 +296,9 @@ local function rivals_of(graph, o)
       }) or nil
    end
    for _, fewer in ipairs(placement.fewer_stages(o, n)) do add(fewer, PRICE) end
-   if n > 3 and not o.stages then add(math.floor(n / 2), PRICE) end
-   if n > 1 and placement.searches(o.partition) then add(o.stages or n, EXPOSED) end
+   local searches = placement.searches(o.partition)
+   if n > 3 and not o.stages and searches then add(math.floor(n / 2), PRICE) end
+   if n > 1 and searches then add(o.stages or n, EXPOSED) end
    for _, how in ipairs(placement.others(o.partition)) do
       list[#list + 1] = copy(o, { partition = how })
    end
@@ -321,6 +349,8 @@ function M.plan(graph, o, known)
       best = better(best, (feasible(plan_once, graph, own, known)))
    end
    if not best then error(failure, 0) end
+   local said = best.options -- what was asked for, and the partition that was chosen
+   said.cost, said.stages, said.effort, said.quick = o.cost, o.stages, o.effort, nil
    best.asked = o.stages
    best.note = without_replicas(best, o)
    return best

@@ -16,6 +16,7 @@ local characters = require("ftpipe.schedule.rows")
 local recompute = require("ftpipe.graph.recompute")
 local schedules = require("ftpipe.schedule")
 local staleness = require("ftpipe.schedule.staleness")
+local swaps = require("ftpipe.plan.swaps")
 local units = require("ftpipe.base.units")
 local waits = require("ftpipe.schedule.waits")
 local words = require("ftpipe.base.words")
@@ -100,10 +101,15 @@ function Subject:save(path)
 end
 
 --- A simulation of the first batches.
--- @tparam int batches
+-- @tparam int batches 1 or more; of a model at most those that plan:simulate plays
 -- @tparam[opt=false] boolean trace whether its .trace is made
 -- @treturn table as played:simulate gives it
-function Subject:play(batches, trace) return self.plays(batches, trace or false) end
+function Subject:play(batches, trace)
+   if batches < 1 then
+      opts.fail("subject:play", "batches is %g, expected 1 or more", batches)
+   end
+   return self.plays(batches, trace or false)
+end
 
 --- Seconds of a batch in the long run, as `seconds`, when each stage takes so many times as long.
 -- @tparam[opt] table factors numbers, by stage
@@ -217,8 +223,9 @@ function Subject:text(by_class)
       lines[#lines + 1] = line
    end
    local profile = self.plan and self.plan.profile
-   lines[#lines + 1] = profile and "costs: " .. profile:summary()
+   lines[#lines + 1] = profile and "costs: " .. profile:summary(self.options.optimizer)
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
+   lines[#lines + 1] = self.plan and swaps.none(self.plan, self.swaps)
    lines[#lines + 1] = staleness.text(self.stages)
    lines[#lines + 1] = self.note
    lines[#lines + 1] = self.plan and precision.words(self.plan.options.precision,

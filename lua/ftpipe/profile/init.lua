@@ -437,10 +437,15 @@ function Profile:calibration()
    return factors
 end
 
---- In a word: "measured on DEVICE (FILE)".
-function Profile:summary()
-   return ("%s on %s%s"):format(self.head.source or "measured", self.head.device,
-      self.path and (" (%s)"):format(self.path) or "")
+--- In a word: "measured on DEVICE (FILE)", and whose updates it has where these are not asked for.
+-- @tparam[opt] string optimizer of the plan
+function Profile:summary(optimizer)
+   local head = self.head
+   local other = optimizer and head.source == "measured" and head.optimizer
+      and head.optimizer ~= optimizer and head.optimizer
+   return ("%s on %s%s%s"):format(head.source or "measured", head.device,
+      self.path and (" (%s)"):format(self.path) or "",
+      other and (", updates of %s in place of %s"):format(other, optimizer) or "")
 end
 
 function Profile:__tostring()
@@ -502,7 +507,8 @@ guard("ft.profile", M, {
 }, "new")
 guard("profile", Profile, {
    has_recompute = "", text = "", save = "path: string", sums = "", difference = "",
-   operators = "", calibration = "", summary = "", json = "", svg = "path: string",
+   operators = "", calibration = "", summary = "optimizer?: string",
+   json = "", svg = "path: string",
    html = "path: string",
 })
 

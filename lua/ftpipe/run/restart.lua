@@ -129,10 +129,10 @@ local function pass_on(said)
    local text = said.file:read("*a")
    if text == "" then return end
    io.stderr:write(text)
-   said.full = said.full or text:find("not enough slots", 1, true) ~= nil
    said.rest = said.rest .. text
    said.rest = said.rest:gsub("([^\n]*)\n", function(line)
       said.lost = said.lost or M.read_loss(line)
+      said.full = said.full or line:find("not enough slots", 1, true) ~= nil
       return ""
    end)
 end
@@ -155,7 +155,7 @@ local function run(job)
    until code
    said.file:close()
    os.remove(path)
-   if said.full then
+   if said.full and code ~= 0 then
       io.stderr:write(("ftpipe: mpirun knows fewer places than hosts:%dx%s has processes: say "
          .. "where they run, as --hosts localhost:%d\n"):format(job.n, job.each, job.n))
    end
