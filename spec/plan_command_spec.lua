@@ -101,9 +101,8 @@ describe("ftpipe plan", function()
          local _, err, exit = plan("t5-small", "--devices", "sim:2x8GB", "--profile", dir .. "/p")
          assert.equal(2, exit)
          assert.matches("profile .*/p was measured for another model, batch or length: "
-            .. "its micro%-batches have input_ids i32%(2, 16%), these i32%(4, 128%); give ftpipe "
-            .. "profile their %-%-batch, %-%-max%-source and %-%-max%-target, or no profile\n$",
-            err)
+            .. "its micro%-batches have input_ids i32%(2, 16%), these i32%(4, 128%); measure "
+            .. "these %(ftpipe profile, ft.profile%), or give none\n$", err)
          core.sys.write_file(dir .. "/m", (text:gsub("source modelled", "source measured")))
          local function costs(optimizer)
             return run("plan", "t5-small", "--batch", "8", "--micro-batches", "4", "--profile",

@@ -137,6 +137,25 @@ describe("recipes/t5_rte.lua", function()
          { "--devices", "cpu:2/1MB" })
    end)
 
+   it("answers what it was asked before its first step", function()
+      files.in_directory(function(dir)
+         core.sys.write_file(dir .. "/r.lua", [[local ft = require("ftpipe")
+            local args = ft.args { preset = "t5", steps = { default = 2 } }
+            return ft.fine_tune { args = args, task = ft.task.rte {}, partition = function(problem)
+               local core = require("ftpipe.core")
+               core.process.signal(core.sys.getpid(), 10) -- SIGUSR1
+               local device = {}
+               for i in ipairs(problem.names) do device[i] = 1 end
+               return device
+            end }]])
+         local out, err, code = process.shell(("env --default-signal=USR1 '%s' %s/r.lua --devices "
+            .. "cpu:1 --profile modelled --eval-limit 8 --out %s/o"):format(core.sys.executable(),
+            dir, dir))
+         assert.equal(0, code, out .. err)
+         assert.matches("\nsaved %S+/checkpoints/step%-%d, the run goes on\n", err)
+      end)
+   end)
+
    it("refuses models that are not there or not whole", function()
       refused(6, "%-%-model /nope is neither a directory, nor in %S+, nor a built%-in ",
          { "--model", "/nope" })

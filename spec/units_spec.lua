@@ -45,6 +45,12 @@ describe("units", function()
       assert.equal("1:35", units.format_seconds(95))
       assert.equal("1:01:40", units.format_seconds(3700))
       assert.equal("12 ms", units.format_seconds(0.012))
+      assert.same({ "1.0 MB", "999.9 kB", "inf B" }, { units.format_bytes(999960),
+         units.format_bytes(999940), units.format_bytes(1 / 0) })
+      for seconds, text in pairs { [0] = "0 s", [-3] = "-3.0 s", [59.96] = "1:00",
+         [59.94] = "59.9 s", [0.9996] = "1.0 s", [9.996e-4] = "1 ms", [1 / 0] = "inf s" } do
+         assert.equal(text, units.format_seconds(seconds))
+      end
       assert.equal("23.4", units.format_rate(23.42))
       assert.equal("0.0353", units.format_rate(0.03531))
       assert.equal("0", units.format_rate(0))

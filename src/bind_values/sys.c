@@ -91,8 +91,10 @@ static int sys_rss(lua_State *L)
     }
     struct rusage usage = {0};
     getrusage(RUSAGE_SELF, &usage);
-    lua_pushnumber(L, (double)pages * (double)sysconf(_SC_PAGESIZE));
-    lua_pushnumber(L, (double)usage.ru_maxrss * 1024.0);
+    double now = (double)pages * (double)sysconf(_SC_PAGESIZE);
+    double most = (double)usage.ru_maxrss * 1024.0; /* as it was counted last */
+    lua_pushnumber(L, now);
+    lua_pushnumber(L, most > now ? most : now);
     return 2;
 }
 

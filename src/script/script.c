@@ -218,8 +218,10 @@ void script_hold_interrupt(lua_State *L, bool hold)
 
 void script_hear_asks(lua_State *L, bool hear)
 {
+    volatile sig_atomic_t *asks = script_state_of(L)->host->asks;
     for (int what = 0; what < SCRIPT_ASK_COUNT; what++)
-        script_state_of(L)->host->asks[what] = hear ? SCRIPT_HEARD : SCRIPT_UNHEARD;
+        if (!hear || asks[what] == SCRIPT_UNHEARD)
+            asks[what] = hear ? SCRIPT_HEARD : SCRIPT_UNHEARD;
 }
 
 bool script_asked(lua_State *L, script_ask what)

@@ -32,7 +32,7 @@ local MOST_LETTERS = 255
 --- The name of the list nearest to `wrong`, nil when none is near (more than a third of its letters
 -- differ). Of equals the first. Longer lists and longer names are not looked through.
 function M.nearest(wrong, names)
-   if #wrong > MOST_LETTERS then return nil end
+   if #wrong > MOST_LETTERS or #wrong == 1 then return nil end -- of one letter any is near
    local most = math.max(1, math.floor(#wrong / 3))
    local best, best_distance = nil, most + 1
    for i = 1, min(#names, MOST_NAMES) do

@@ -118,10 +118,18 @@ local function beside(like, tensor)
    return is_on_card(like) and core.card.tensor(like, tensor) or tensor
 end
 
+local function check_operand(x)
+   local kind = type(x)
+   if kind == "number" or (kind == "userdata" or kind == "table") and x.count then return end
+   fail("ft.tensor: expected a tensor or a number, got a " .. kind)
+end
+
 --- A function of two tensors or numbers; the table wants the larger tensor first.
 local function binary(name, commutes)
    local apply = M.ops[name]
    return function(a, b)
+      check_operand(a)
+      check_operand(b)
       if type(b) == "number" then b = beside(a, M.from_table(b)) end
       if type(a) == "number" then
          a = beside(b, commutes and M.from_table(a) or M.full(b:shape(), a))

@@ -76,17 +76,23 @@ local BYTE_STEPS = { { 1e12, "TB" }, { 1e9, "GB" }, { 1e6, "MB" }, { 1e3, "kB" }
 
 --- 11811160064 as "11.8 GB".
 function M.format_bytes(bytes)
+   if bytes - bytes ~= 0 then return ("%g B"):format(bytes) end -- infinite, or no number
    for _, step in ipairs(BYTE_STEPS) do
-      if math.abs(bytes) >= step[1] then return ("%.1f %s"):format(bytes / step[1], step[2]) end
+      local n = bytes / step[1]
+      -- 999,960 is "1.0 MB" rather than "1000.0 kB"
+      if math.abs(n) >= 0.99995 then return ("%.1f %s"):format(n, step[2]) end
    end
    return ("%d B"):format(bytes)
 end
 
 --- 4.2 as "4.2 s", 95 as "1:35", 3700 as "1:01:40".
 function M.format_seconds(seconds)
-   if seconds < 1e-3 then return ("%.0f us"):format(seconds * 1e6) end
-   if seconds < 1 then return ("%.0f ms"):format(seconds * 1e3) end
-   if seconds < 60 then return ("%.1f s"):format(seconds) end
+   if seconds - seconds ~= 0 then return ("%g s"):format(seconds) end -- infinite, or no number
+   if seconds < 0 then return "-" .. M.format_seconds(-seconds) end
+   if seconds == 0 then return "0 s" end
+   if seconds < 0.9995e-3 then return ("%.0f us"):format(seconds * 1e6) end
+   if seconds < 0.9995 then return ("%.0f ms"):format(seconds * 1e3) end
+   if seconds < 59.95 then return ("%.1f s"):format(seconds) end
    local whole = math.floor(seconds + 0.5)
    local hours, minutes = math.floor(whole / 3600), math.floor(whole / 60) % 60
    if hours > 0 then return ("%d:%02d:%02d"):format(hours, minutes, whole % 60) end

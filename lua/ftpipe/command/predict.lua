@@ -181,6 +181,7 @@ function M.run(argv)
       usage("predict needs one of --text and --file (- is stdin)")
    end
    if flags.context and not flags.text then usage("--context goes with --text") end
+   if flags.context and not flags.text:find("%S") then usage("--text is empty: give a question") end
    local source = sources.find(path)
    local model = models.open(named.flags { model = source.model,
       adapter = flags.adapter or source.adapter })

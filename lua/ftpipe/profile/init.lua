@@ -117,9 +117,8 @@ local function other_input(profile, graph)
    for _, input in ipairs(graph:inputs()) do
       local its = (", " .. had):match(", " .. input.name:gsub("%p", "%%%0") .. " (%w+%b())")
       if its and its ~= spec_text(input) then
-         return ("its micro-batches have %s %s, these %s; give ftpipe profile their --batch, "
-            .. "--max-source and --max-target, or no profile"):format(input.name, its,
-            spec_text(input))
+         return ("its micro-batches have %s %s, these %s; measure these (ftpipe profile, "
+            .. "ft.profile), or give none"):format(input.name, its, spec_text(input))
       end
    end
    return nil

@@ -6,6 +6,7 @@
 -- Nothing in here is closed to scripts that want it otherwise: examples/own_task.lua writes it out.
 
 local argvs = require("ftpipe.base.argv")
+local core = require("ftpipe.core")
 local directories = require("ftpipe.store.directory")
 local models = require("ftpipe.model")
 local named = require("ftpipe.base.named")
@@ -51,6 +52,7 @@ end
 return function(o)
    o = opts.check("ft.fine_tune", rules, o)
    local args, task = o.args, o.task
+   core.sys.hear_asks(true) -- who asks before the first step is answered then
    directories.check(args)
    local model = models.open(args)
    local data = task:open(model, args)
@@ -61,7 +63,10 @@ return function(o)
       groups = o.groups,
    }
    local planned = { plan = plan, task = task, data = data, args = args }
-   if rehearse(planned) then return plan end
+   if rehearse(planned) then
+      core.sys.hear_asks(false)
+      return plan
+   end
 
    local run = runs.new(planned)
    if not args.eval_only then

@@ -160,9 +160,11 @@ local function memory_part(plan, record, summary)
    local most = math.max(unpack(totals))
    for d, bytes in ipairs(plan.memory) do
       local measured = (summary.memory_measured_bytes or {})[d]
-      rows[#rows + 1] = { records.device_name(record, d), units.format_bytes(totals[d]),
+      -- where state moves, classes share places, and all of them are less than their sum
+      local planned = (summary.memory_planned_bytes or totals)[d]
+      rows[#rows + 1] = { records.device_name(record, d), units.format_bytes(planned),
          measured and units.format_bytes(measured) or "-",
-         measured and ("%.1f %%"):format(100 * measured / totals[d]) or "-" }
+         measured and ("%.1f %%"):format(100 * measured / planned) or "-" }
       local parts = {}
       for c, class in ipairs(classes) do
          parts[c] = { ("%s %s"):format(class, units.format_bytes(bytes[class])), bytes[class],
@@ -180,7 +182,8 @@ end
 local function time_part(record, summary)
    if not summary.shares_percent then return nil end
    local names = records.device_names(record, #summary.shares_percent)
-   local text = "<h2>Time</h2><p>What devices did of it: computed, or waited, and for what.</p>"
+   local text = "<h2>Time</h2><p>What devices did of it since the run was last started: "
+      .. "computed, or waited, and for what.</p>"
       .. html.table(waits.cells(summary.shares_percent, names))
    if not summary.copies then return text end
    return text .. "<p>Copies from host memory and to it. Hidden is the share of their time in "

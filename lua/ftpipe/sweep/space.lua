@@ -21,11 +21,13 @@ end
 -- @tparam string scale "linear", or "log": every factor is as likely
 -- @tparam[opt] boolean whole only whole numbers
 function M.range(low, high, scale, whole)
-   local fine = low < high and (scale ~= "log" or low > 0) -- neither of what is not a number
-   if not fine then
+   local is_longer = low < high -- not of what is not a number
+   local is_finite = high - low < math.huge
+   if not (is_longer and is_finite and (scale ~= "log" or low > 0)) then
       core.fail("invalid argument", ("%sft.sweep: a range from %g to %g%s"):format(core.where(),
-         low, high, low < high and ": by factors it begins above 0"
-            or ", expected a larger end"), 2)
+         low, high, not is_longer and ", expected a larger end"
+            or is_finite and ": by factors it begins above 0"
+            or ", expected ends that are finite"), 2)
    end
    return setmetatable({ low = low, high = high, scale = scale, whole = whole }, Range)
 end
