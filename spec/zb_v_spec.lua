@@ -99,7 +99,7 @@ describe("zb-v", function()
       refused({ devices = "cpu:2", stages = 3 }, "3 stages on 2 devices: expected two for each "
          .. "device, 4")
       refused({ devices = "cpu:2", partition = "mixed" },
-         'schedule = "zb%-v" needs partition = "seq", whose stages are in the order of the model')
+         'schedule = "zb%-v" needs partition = "seq", whose stages are one behind the other')
       local ok, problem = pcall(ft.schedule.play, {
          stages = { { device = 1 }, { device = 2 }, { device = 1 }, { device = 2 } },
          micro_batches = 2, batches = 1, schedule = "zb-v",
