@@ -1,30 +1,19 @@
 --- Nodes of a problem in an order in which they can run, for cuts that go by their numbers.
 
+local builder = require("ftpipe.graph.builder")
 local copy = require("ftpipe.base.copy")
 
 local M = {}
 
---- Node numbers, each behind those that it uses: as they are numbered where that is so already,
--- else by breadth. What is in a cycle is left out.
+--- Node numbers, each behind those that it uses; as they are where that is so already.
 local function order_of(problem)
-   local n, uses, users, is_order = #problem.names, {}, {}, true
-   for i = 1, n do uses[i], users[i] = 0, {} end
+   local edges, numbers, is_order = {}, {}, true
    for e, from in ipairs(problem.edge_from) do
-      local to = problem.edge_to[e]
-      uses[to], is_order = uses[to] + 1, is_order and from < to
-      table.insert(users[from], to)
+      edges[e] = { from = from, to = problem.edge_to[e] }
+      is_order = is_order and from < problem.edge_to[e]
    end
-   local order = {}
-   for i = 1, n do order[#order + 1] = (is_order or uses[i] == 0) and i or nil end
-   local at = is_order and n + 1 or 1
-   while order[at] do
-      for _, to in ipairs(users[order[at]]) do
-         uses[to] = uses[to] - 1
-         if uses[to] == 0 then order[#order + 1] = to end
-      end
-      at = at + 1
-   end
-   return order
+   for i = 1, #problem.names do numbers[i] = i end
+   return is_order and numbers or (builder.order(numbers, edges))
 end
 
 local function picked(list, order)

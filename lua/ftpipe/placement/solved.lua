@@ -4,10 +4,9 @@
 -- plan that is far too large asks for the same placement by another optimizer, and again with
 -- swaps.
 
+local copy = require("ftpipe.base.copy")
+local core = require("ftpipe.core")
 local partition = require("ftpipe.placement.partition")
-
--- What has no say where nothing is bounded.
-local WITHOUT_A_SAY = { names = true, fixed_bytes = true, saved_bytes = true }
 
 local function is_bounded(problem)
    for _, device in ipairs(problem.devices) do
@@ -16,20 +15,12 @@ local function is_bounded(problem)
    return problem.swaps or false
 end
 
---- A value as text that no other value has; keys in an order of their own.
-local function text_of(value, without)
-   if type(value) == "number" then return ("%.17g"):format(value) end
-   if type(value) ~= "table" then return ("%s %q"):format(type(value), tostring(value)) end
-   local keys, parts = {}, {}
-   for key in pairs(value) do
-      if not (without and without[key]) then keys[#keys + 1] = key end
-   end
-   table.sort(keys, function(a, b)
-      if type(a) == type(b) then return a < b end
-      return type(a) == "number"
-   end)
-   for i, key in ipairs(keys) do parts[i] = ("%s=%s"):format(key, text_of(value[key])) end
-   return "{" .. table.concat(parts, ",") .. "}"
+--- A problem without what has no say where nothing is bounded, as text. Whether anything is saved
+-- decides how work is counted, which bounds a search.
+local function key_of(problem, options)
+   local own = copy(problem, { saved_bytes = problem.saved_bytes ~= nil })
+   own.names, own.fixed_bytes = nil, nil
+   return core.json.encode({ own, options }, { sort = true })
 end
 
 --- What ft.partition gives; of searches by `mixed` that nothing bounds, what it gave before.
@@ -42,9 +33,7 @@ return function(problem, options, known)
    if not known or options.method ~= "mixed" or is_bounded(problem) then
       return partition(problem, options)
    end
-   -- whether anything is saved decides how work is counted, which bounds a search
-   local key = text_of(problem, WITHOUT_A_SAY) .. tostring(problem.saved_bytes ~= nil)
-      .. text_of(options)
+   local key = key_of(problem, options)
    known[key] = known[key] or partition(problem, options)
    return known[key]
 end
