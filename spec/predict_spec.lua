@@ -91,6 +91,8 @@ describe("ftpipe predict", function()
          .. "with %-%-file", { model, "a b" })
       refused(2, "needs one of %-%-text and %-%-file", { model })
       refused(2, "needs one of %-%-text and %-%-file", { model, "--text", "a", "--file", "b" })
+      refused(2, "%-%-text is empty: give a question",
+         { model, "--text", " ", "--context", "Ann." })
       refused(2, "%-%-context goes with %-%-text",
          { model, "--file", "b", "--context", "a" })
       refused(2, "%-%-devices sim:2x11GB: predict runs on cores of this machine",

@@ -41,6 +41,7 @@ describe("the prompt on a terminal", function()
       assert.matches("\n6\r\n", t:line("_ + 1"))
       t:line("colour = 1")
       assert.matches("there is no global 'color' %(did you mean 'colour'%?%)", t:line("color"))
+      assert.not_matches("did you mean", t:line("y"))
    end)
 
    it("says what is here in one line, unless it is to be quiet", function()

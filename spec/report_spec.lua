@@ -6,6 +6,7 @@ local files = require("spec.support.files")
 local pages = require("spec.support.pages")
 local process = require("spec.support.process")
 local sweep_report = require("ftpipe.report.sweep")
+local units = require("ftpipe.base.units")
 
 local ftpipe = process.ftpipe
 
@@ -41,6 +42,21 @@ describe("a report", function()
       assert.equal(page, (ftpipe { "report", directory .. "/run", "--out", "-" }))
       local best = core.json.read(directory .. "/run/summary.json").best_step
       assert.matches(("%%%%</b> on 20 examples after step %d of 6;"):format(best), page)
+   end)
+
+   it("says what was planned of memory as the run does, where classes share places", function()
+      local out = directory .. "/swaps"
+      local _, err, code = ftpipe { "recipes/t5_rte.lua", "--steps", "2", "--eval-limit", "8",
+         "--profile", "modelled", "--devices", "cpu:2/6MB", "--stages", "6", "--micro-batches", "8",
+         "--swap", "auto", "--out", out }
+      assert.equal(0, code, err)
+      local page = ftpipe { "report", out, "--out", "-" }
+      local summary = core.json.read(out .. "/summary.json")
+      for d, bytes in ipairs(summary.memory_planned_bytes) do
+         assert.is_true(bytes <= 6e6)
+         assert.matches(("<td>cpu:%d</td><td>%s</td>"):format(d - 1, units.format_bytes(bytes)),
+            (page:gsub("<td[^>]*>", "<td>")))
+      end
    end)
 
    it("says how far clocks of other machines are known", function()

@@ -127,6 +127,7 @@ describe("what a sweep tries", function()
          assert.matches(pattern, files.failure(ft.sweep, definition).message)
       end
       assert.matches("expected a larger end", files.failure(ft.sweep.log, 1, 1).message)
+      assert.matches("expected ends that are finite", files.failure(ft.sweep.log, 1, 1 / 0).message)
    end)
 end)
 

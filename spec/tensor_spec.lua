@@ -19,6 +19,11 @@ describe("tensor", function()
 
    it("refuses ragged tables and numbers that the dtype does not hold", function()
       assert.fails_with(function() return tensor { { 1, 2 }, { 3 } } end, "ft.tensor: ragged")
+      for _, other in ipairs { "x", {}, true } do
+         local words = "expected a tensor or a number, got a " .. type(other)
+         assert.fails_with(function() return tensor { 1 } + other end, words)
+         assert.fails_with(function() return other * tensor { 1 } end, words)
+      end
       assert.fails_with(function() return tensor { 1, "a" } end, "bad argument #1 %(elements of")
       assert.fails_with(function() tensor { { 1, 2 }, 3 } end, "expected a table of 2")
       assert.fails_with(function() tensor({ 1.5 }, "i32") end, "1%.5 is no value of i32")
