@@ -219,6 +219,7 @@ describe("schedules", function()
       assert.error_matches(function()
          plan:simulate { machine = { links = {} } }
       end, "no way from place 0 to place 1")
+      assert.error_matches(function() plan:simulate { delay = 5 } end, "unknown option 'delay'")
    end)
 
    it("come back from files", function()

@@ -17,6 +17,12 @@ describe("tensor", function()
       assert.equal(5, tensor(5):get())
    end)
 
+   it("refuses tables with holes and with keys of other kinds", function()
+      for _, given in ipairs { { 1, [3] = 3 }, { 1, 2, x = 3 }, { 1, [0] = 2 }, { 1, [1.5] = 2 } } do
+         assert.fails_with(function() return tensor(given) end, "expected 1 to %d, no hole")
+      end
+   end)
+
    it("refuses ragged tables and numbers that the dtype does not hold", function()
       assert.fails_with(function() return tensor { { 1, 2 }, { 3 } } end, "ft.tensor: ragged")
       for _, other in ipairs { "x", {}, true } do

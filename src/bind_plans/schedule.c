@@ -376,6 +376,28 @@ static int plan_check(lua_State *L)
 
 /* -- simulating -------------------------------------------------------------------------------- */
 
+static const char *const simulate_options[] = {"forward_ns",
+                                               "backward_ns",
+                                               "reduce_ns",
+                                               "update_ns",
+                                               "adopt_ns",
+                                               "transfer_ns",
+                                               "backward_input_ns",
+                                               "backward_weight_ns",
+                                               "recompute_ns",
+                                               "predict_ns",
+                                               "attenuate_ns",
+                                               "all_reduce_ns",
+                                               "exchange_ns",
+                                               "make_ns",
+                                               "machine",
+                                               "swap_bytes",
+                                               "delay_ns",
+                                               "seed",
+                                               "trace",
+                                               "saved_bytes",
+                                               NULL};
+
 /*** Simulates the plan.
  * @function schedule_plan:simulate
  * @tparam[opt] table options costs by stage and edge as in make; machine = { places =, links =,
@@ -398,7 +420,7 @@ static int plan_simulate(lua_State *L)
         lua_settop(L, 1);
         lua_newtable(L);
     }
-    script_check_table(L, 2);
+    script_options(L, 2, simulate_options);
     luaL_checkstack(L, 40, "options");
     ft_machine machine;
     ft_stage_costs costs = opt_costs(L, 2, plan->n_stages, plan->n_edges);

@@ -205,6 +205,20 @@ static ft_shape nested_shape(lua_State *L, int i)
     return shape;
 }
 
+/* Raises for a key of the table at the top that is none of 1 to n, as one behind a nil. */
+static void check_keys(lua_State *L, int depth, long long n)
+{
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+        bool number = lua_type(L, -2) == LUA_TNUMBER;
+        double key = number ? lua_tonumber(L, -2) : 0;
+        if (key >= 1 && key <= (double)n && key == floor(key)) continue;
+        bool named = number || lua_type(L, -2) == LUA_TSTRING;
+        script_fault(L,
+                     "ft.tensor: key '%.60s' in a table at depth %d, expected 1 to %lld, no hole",
+                     named ? lua_tostring(L, -2) : luaL_typename(L, -2), depth + 1, n);
+    }
+}
+
 /* Reads the table at the top as dimension `depth` of the view, from flat index *next on. */
 static void read_nested(lua_State *L, const ft_view *view, int depth, int64_t *next)
 {
@@ -219,6 +233,7 @@ static void read_nested(lua_State *L, const ft_view *view, int depth, int64_t *n
     if ((long long)lua_objlen(L, -1) != wanted)
         script_fault(L, "ft.tensor: ragged tables: %lld items at depth %d, %lld in the first there",
                      (long long)lua_objlen(L, -1), depth + 1, wanted);
+    check_keys(L, depth, wanted);
     for (int i = 1; i <= wanted; i++) {
         lua_rawgeti(L, -1, i);
         read_nested(L, view, depth + 1, next);
