@@ -232,6 +232,18 @@ describe("several processes", function()
       resume(name)
    end)
 
+   it("save when their launcher is asked to, and go on", function()
+      local name = "asked"
+      local command = several.environment(("%s run --restart 1 %s"):format(core.sys.executable(),
+         table.concat(held(name, 2), " ")))
+      local _, _, code = try(name, LATE, "exec " .. command, [[saved; kill -USR1 $launcher
+         sleep 0.5; kill -USR1 $(pids 1); kill -USR2 $(pids 1); go_on
+         wait $launcher]])
+      assert.equal(0, code, said(name))
+      assert.matches("saved %S+, the run goes on", said(name))
+      assert_whole(name)
+   end)
+
    it("start again without one that was lost, as often as is said", function()
       local name = "again"
       local command = "timeout -k 5 900 " .. several.environment(("%s run --restart 2 %s"):format(

@@ -145,9 +145,11 @@ local function serve_run(job)
    run:free()
 end
 
---- Does what rank 0 says until the program ends.
+--- Does what rank 0 says until the program ends. Launchers send signals to all processes: what they
+-- ask for rank 0 answers.
 local function serve(rank)
    core.sys.hold_interrupt(true)
+   core.sys.hear_asks(true)
    for job in core.ranks.hear do
       if job == links.JOB then
          if core.ranks.reply() then links.take_part(rank) end

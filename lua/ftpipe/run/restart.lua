@@ -11,6 +11,7 @@ local usage = require("ftpipe.base.usage")
 local M = {}
 
 local POLL_SECONDS = 0.05
+local PASSED_ON = { save = 10, trace = 12 } -- SIGUSR1 and SIGUSR2, which mpirun gives to all
 local GONE = "ended" -- of a process; else its machine does not answer either
 
 -- ---------------------------------------------------------------------------------------------
@@ -150,6 +151,9 @@ local function run(job)
          core.process.signal(pid, signal)
          asked = signal
       end
+      for what, number in pairs(PASSED_ON) do
+         if core.sys.asked(what) then core.process.signal(pid, number) end
+      end
       code = core.process.poll(pid)
       pass_on(said)
    until code
@@ -166,6 +170,7 @@ end
 -- @treturn int the exit code of the last start
 function M.run(job, times)
    core.sys.hold_interrupt(true)
+   core.sys.hear_asks(true)
    for start = 0, times do
       local code, lost, asked = run(job)
       local left = lost and not asked and M.without(job, lost)

@@ -326,6 +326,7 @@ end
 function Controller:run(seen)
    self.seen = seen
    core.sys.hold_interrupt(true)
+   core.sys.hear_asks(true) -- sent to all processes of a job, they are for the trials
    local ok, problem = pcall(function()
       while true do
          local control = self.index:get("control")
@@ -341,6 +342,7 @@ function Controller:run(seen)
          self:poll()
       end
    end)
+   core.sys.hear_asks(false)
    if not ok then
       pcall(self.stop, self)
       error(problem, 0)
