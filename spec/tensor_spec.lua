@@ -18,8 +18,8 @@ describe("tensor", function()
    end)
 
    it("refuses tables with holes and with keys of other kinds", function()
-      for _, given in ipairs { { 1, [3] = 3 }, { 1, 2, x = 3 }, { 1, [0] = 2 }, { 1, [1.5] = 2 } } do
-         assert.fails_with(function() return tensor(given) end, "expected 1 to %d, no hole")
+      for _, t in ipairs { { 1, [3] = 3 }, { 1, 2, x = 3 }, { 1, [0] = 2 }, { 1, [1.5] = 2 } } do
+         assert.fails_with(function() return tensor(t) end, "expected 1 to %d, no hole")
       end
    end)
 
