@@ -63,6 +63,19 @@ describe("ftpipe predict", function()
          same({ run .. "/hf", "--task", "rte", "--max-target", "8", "-" }, table.concat(rows))
       end)
 
+   it("says the line of each answer, as blank lines have none", function()
+      local text = SOURCE:format("kite")
+      local out = predict({ run, "--file", "-" }, ("\n%s\n\n  \n%s\n"):format(text, text))
+      local lines, said = {}, 0
+      for line in out:gmatch("[^\n]+") do
+         local row = core.json.decode(line)
+         said = said + 1
+         lines[row.index] = row.line
+      end
+      assert.same({ 2, 5 }, lines)
+      assert.equal(2, said)
+   end)
+
    it("takes a file that begins with a byte order mark", function()
       local path = directory .. "/marked"
       core.sys.write_file(path, "\239\187\191Ben\nAnn\n")

@@ -189,7 +189,7 @@ function M.run(argv)
    local job = {
       model = model, flags = flags,
       task = find_task(source, flags, model),
-      emit = emit, usage = usage,
+      usage = usage,
       threads = 0,
    }
    for _, device in ipairs(core.engine.devices(flags.devices)) do
@@ -204,6 +204,11 @@ function M.run(argv)
          source.model, model.family.kind)
    end
    job.items = input.read(job)
+   function job.emit(row)
+      local item = job.items[row.index]
+      row.line = item and item.line -- blank lines have no answer
+      emit(row)
+   end
    answer(job, source.model)
 end
 

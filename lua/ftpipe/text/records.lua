@@ -30,7 +30,7 @@ local function fail(format, ...)
 end
 
 --- Iterates over the lines of a text: number, line without its end. Blank lines are left out.
-local function lines_of(text)
+function M.lines(text)
    local position, number = 1, 0
    text = M.unmarked(text)
    return function()
@@ -87,7 +87,7 @@ end
 -- @usage local rows = records.jsonl("RTE/val.jsonl")
 function M.jsonl(path, text)
    local rows = { path = path }
-   for number, line in lines_of(text or core.sys.read_file(path)) do
+   for number, line in M.lines(text or core.sys.read_file(path)) do
       check_utf8(path, number, line)
       local row = decode_line(path, number, line)
       if not is_object(row) then fail(NO_OBJECT, path, number, 1) end
@@ -123,7 +123,7 @@ end
 -- @usage local rows = records.tsv("RTE/dev.tsv")
 function M.tsv(path, text)
    local rows, names = { path = path }, nil
-   for number, line in lines_of(text or core.sys.read_file(path)) do
+   for number, line in M.lines(text or core.sys.read_file(path)) do
       check_utf8(path, number, line)
       if not names then
          names = read_header(path, number, line)

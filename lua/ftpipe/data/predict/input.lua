@@ -22,9 +22,7 @@ end
 --- Texts, one a line; blank lines are left out.
 local function lines_of(text, path)
    local list = {}
-   for line in text:gmatch("[^\r\n]+") do
-      if line:find("%S") then list[#list + 1] = { text = line } end
-   end
+   for number, line in records.lines(text) do list[#list + 1] = { text = line, line = number } end
    if #list == 0 then fail("%s: holds no text", path) end
    return list
 end
@@ -45,8 +43,8 @@ local function check_rows(path, text)
       path)
 end
 
---- The inputs: a list of { text =, context = } or { row = }, with `path`; and `rows` (the list that
--- rows are of), or `document` (a text) for the kind to read.
+--- The inputs: a list of { text =, context = } or { row = }, of a file with the `line`; and with
+-- `path`; and `rows` (the list that rows are of), or `document` (a text) for the kind to read.
 -- @tparam table job flags: text, context, file
 -- @raise not found, malformed data
 function M.read(job)
@@ -68,7 +66,7 @@ function M.read(job)
    else
       if not path:find("%.tsv$") then check_rows(path, text) end
       items = { rows = records.parse(path, text) }
-      for i, row in ipairs(items.rows) do items[i] = { row = row } end
+      for i, row in ipairs(items.rows) do items[i] = { row = row, line = records.line(row) } end
    end
    items.path = path
    return items
