@@ -12,6 +12,13 @@ describe("options in messages", function()
       assert.equal("--data DIR, or --train-file and --eval-file; --steps",
          named.words(named.flags {}, text))
       assert.equal('data = "DIR", or train_file and eval_file; steps', named.words({}, text))
+      local typed = named.flags({ data = "a" }, { data = "default" }, true) -- at the prompt
+      assert.equal('data = "DIR", or train_file and eval_file; steps', named.words(typed, text))
+      for _, values in ipairs { typed, copy(typed), named.like(typed, {}) } do
+         assert.is_true(named.are_flags(values))
+         assert.is_false(values.flagged)
+      end
+      assert.is_false(named.is_given(typed, "data"))
    end)
 
    -- Calls, and what they say of a table and of flags.

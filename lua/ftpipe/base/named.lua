@@ -11,17 +11,20 @@ local FLAGS = { __index = { flagged = true } }
 --- Marks values as those of flags.
 -- @tparam table values
 -- @tparam[opt] table origins by name, where each value is from, as it is now
-function M.flags(values, origins)
+-- @tparam[opt=false] boolean in_lua whoever sets them knows no command line, as at the prompt
+function M.flags(values, origins, in_lua)
    if not origins then return setmetatable(values, FLAGS) end
    local read = {}
    for name in pairs(origins) do read[name] = values[name] end
    return setmetatable(values,
-      { __index = { flagged = true }, origins = origins, read = read })
+      { __index = { flagged = not in_lua }, origins = origins, read = read })
 end
 
-local function is_flags(meta)
+--- Whether values are those of flags.
+function M.are_flags(values)
+   local meta = getmetatable(values)
    local index = type(meta) == "table" and rawget(meta, "__index")
-   return type(index) == "table" and index.flagged == true
+   return type(index) == "table" and index.flagged ~= nil
 end
 
 --- By name where each value of flags is from: one of the above, "recipe" or "default"; what is
@@ -38,13 +41,13 @@ end
 -- is refused where it does nothing. Flags of a sweep are given to all of its trials, and some may
 -- say nothing in some of them.
 function M.is_given(values, name)
-   if is_flags(getmetatable(values)) then return M.origins(values)[name] == M.COMMAND_LINE end
+   if M.are_flags(values) then return M.origins(values)[name] == M.COMMAND_LINE end
    return values[name] ~= nil
 end
 
 --- Marks values as those of flags when the given ones are.
 function M.like(given, values)
-   return is_flags(getmetatable(given)) and M.flags(values, M.origins(given)) or values
+   return M.are_flags(given) and M.flags(values, M.origins(given), not given.flagged) or values
 end
 
 --- "--micro-batches" or "micro_batches".

@@ -155,7 +155,7 @@ function M.open(o)
    if type(o) ~= "table" then
       opts.fail("ft.model", "expected a name or a directory, as \"t5-small\" or { model = DIR }")
    end
-   if not o.flagged then o = opts.check("ft.model", RULES, o) end
+   if not named.are_flags(o) then o = opts.check("ft.model", RULES, o) end
    if not o.model and not o.adapter then
       usage.of(o, "nothing says which model, give {model=DIR}; of recipes some presets name one")
    end

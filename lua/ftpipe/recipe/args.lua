@@ -474,5 +474,6 @@ return setmetatable(M, { __call = function(_, declared)
       values.out = run_name.directory(values)
       named.flags(values, origins)
    end
+   if not run_name.script() and #argv == 0 then named.flags(values, named.origins(values), true) end
    return values, given
 end })

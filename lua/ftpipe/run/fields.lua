@@ -2,6 +2,9 @@
 -- here can be neither written nor read, nor can one get a value of another type.
 
 local class = require("ftpipe.base.class")
+local column = require("ftpipe.base.column")
+local opts = require("ftpipe.base.opts")
+local suggest = require("ftpipe.base.suggest")
 
 local M = {}
 
@@ -33,6 +36,7 @@ M.rows = {
    { "to_save", "boolean", "run/training", "a signal asked for a checkpoint" },
    { "to_trace", "boolean", "run/training", "a signal asked for a trace" },
    { "stopped", "boolean", "run/init", "patience is at its end" },
+   { "closed", "boolean", "run/init", "its directory is another's" },
    -- what is said of it
    { "line", "table", "run/training", "of progress" },
    { "forecast", "table", "run/training", "what the plan said of the first steps" },
@@ -56,11 +60,12 @@ for _, row in ipairs(M.rows) do kinds[row[1]] = row[2] end
 local function check(name, value)
    local kind = kinds[name]
    if not kind then
-      error(("a run has no field '%s' (run/fields.lua declares them)"):format(tostring(name)), 3)
+      opts.fail("run", "there is no field '%s'%s", tostring(name),
+         suggest.hint(tostring(name), column(M.rows, 1)))
    end
    if value ~= nil and not class.is(value, kind) then
-      error(("field '%s' of a run: expected %s, got %s"):format(name, class.words(kind),
-         class.told(value)), 3)
+      opts.fail("run", "field '%s': expected %s, got %s", name, class.words(kind),
+         class.told(value))
    end
 end
 

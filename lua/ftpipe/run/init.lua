@@ -323,6 +323,7 @@ end
 -- @tparam score score of the last evaluation
 -- @treturn table the summary
 function Run:close(score)
+   if self.closed then opts.fail("run:close", "the run is closed") end
    self:stop()
    local summary = setmetatable(figures.summary(self, score), Summary)
    if self.directory then
@@ -333,6 +334,7 @@ function Run:close(score)
       score:write(self.out)
       self.directory:log("ended: " .. tostring(summary))
       self.directory:close(summary)
+      self.closed = true
    end
    core.sys.hear_asks(false)
    return summary
@@ -341,7 +343,10 @@ end
 --- Writes what the run has left in its directory so far as a page, as `ftpipe report` does.
 -- @tparam string path
 function Run:html(path)
-   if not self.out then opts.fail("run:html", "the run has no directory; give ft.run an 'out'") end
+   if not self.out then
+      opts.fail("run:html", "the run has no directory: %s, which is read as the run is made",
+         named.words(self.args, "{out=DIR} names one"))
+   end
    core.sys.write_file(path, report.page(self.out))
    return self
 end
@@ -374,11 +379,16 @@ local function ending(method)
    return function(run, ...) return watched(run, method, run, ...) end
 end
 
+-- What is looped over; by itself it does nothing, and says so.
+local Steps = {
+   __call = function(self) return watched(self.run, self.next) end,
+   __tostring = function() return "steps: for step in run:train() do run:show(step) end" end,
+}
+
 --- The same of one that gives a loop over steps.
 local function ending_loop(method)
    return function(run, ...)
-      local step = watched(run, method, run, ...)
-      return function() return watched(run, step) end
+      return setmetatable({ run = run, next = watched(run, method, run, ...) }, Steps)
    end
 end
 
