@@ -16,6 +16,7 @@
 -- program with one line and exit code 2.
 
 local argparse = require("argparse")
+local class = require("ftpipe.base.class")
 local column = require("ftpipe.base.column")
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
@@ -67,6 +68,25 @@ local function joined(base, own)
    return own
 end
 
+-- What a rule may say.
+local RULE = {}
+for _, key in ipairs { "default", "help", "type", "choices", "min", "max", "above", "required",
+   "items", "remedy", "follows", "value", "short", "rare", "decides", "trains" }
+do
+   RULE[key] = true
+end
+
+--- Refuses a rule that says what none does.
+local function check_rule(name, rule)
+   for key in pairs(rule) do
+      if not RULE[key] then
+         local known = opts.names(RULE)
+         opts.fail("ft.args", "the rule of '%s' has a key %s%s (expected some of: %s)", name,
+            class.quoted(key), suggest.hint(tostring(key), known), table.concat(known, ", "))
+      end
+   end
+end
+
 --- Refuses a declaration whose help is no text, or whose flags are no rules.
 local function check_declaration(declared)
    for key, own in pairs(declared) do
@@ -78,6 +98,7 @@ local function check_declaration(declared)
             or "'%s' is a %s, expected true, false or a rule, { default =, help = }",
             tostring(key), type(own))
       end
+      if type(own) == "table" and not NO_FLAGS[key] then check_rule(key, own) end
    end
 end
 
