@@ -8,6 +8,7 @@ local costs = require("ftpipe.plan.costs")
 local evaluations = require("ftpipe.data.evaluate")
 local models = require("ftpipe.model")
 local pipeline = require("spec.support.pipeline")
+local process = require("spec.support.process")
 
 local FAMILIES = { "t5", "gpt2", "bert" }
 
@@ -364,6 +365,18 @@ describe("stages with replicas", function()
          assert.is_false(ok)
          assert.matches("micro_batches = 4 cannot be dealt to the ", problem.message, 1, true)
          assert.matches(words, problem.message)
+      end
+   end)
+
+   -- A stage gets the values of the one before it from each replica of that, and few other things.
+   it("evaluate with one example in a micro-batch, by an edge from each replica", function()
+      for _, case in ipairs { { "t5_rte", "2-1", 4, 3 }, { "bert_squad", "3-1", 6, 4 } } do
+         local recipe, replicas, batch, devices = unpack(case)
+         local out, err, code = process.ftpipe { ("recipes/%s.lua"):format(recipe), "--steps", "1",
+            "--replicas", replicas, "--batch", tostring(batch), "--devices", "cpu:" .. devices,
+            "--eval-limit", "12", "--profile", "modelled" }
+         assert.equal(0, code, err)
+         assert.matches("\nafter: ", out)
       end
    end)
 

@@ -220,11 +220,8 @@ static bool is_counted(const ft_blueprint *b, int e, int end)
 static bool has_kept(const ft_seat_layout *seat, ft_value_id v)
 {
     const ft_stage *cut = seat->cut[0];
-    for (int i = 0; i < cut->n_saved; i++)
-        if (cut->saved[i] == v) return true;
-    for (int i = 0; i < seat->n_held; i++)
-        if (seat->held[i] == v) return true;
-    return false;
+    return ft_value_among(v, cut->saved, cut->n_saved) ||
+           ft_value_among(v, seat->held, seat->n_held);
 }
 
 /* Bytes that one end of an edge copies: into the row where it cannot make them there; out of it

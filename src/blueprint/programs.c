@@ -69,13 +69,15 @@ typedef struct draft {
     ft_arena *arena;
 } draft;
 
-/* Values on the edges of one kind of action, into `values`; returns their number. */
+/* Values on the edges of one kind of action, into `values`; returns their number. Edges to the
+ * replicas of a stage, or from them, carry the same values. */
 static int edge_values(const ft_blueprint *b, const int *edges, int n_edges, ft_value_id *values)
 {
     int n = 0;
     for (int i = 0; i < n_edges; i++) {
         const ft_cargo *c = &b->cargoes[edges[i]];
-        for (int k = 0; c->kind == FT_CARGO_VALUES && k < c->n; k++) values[n++] = c->items[k];
+        for (int k = 0; c->kind == FT_CARGO_VALUES && k < c->n; k++)
+            if (!ft_value_among(c->items[k], values, n)) values[n++] = c->items[k];
     }
     return n;
 }

@@ -48,6 +48,14 @@ typedef struct ft_grad_term {
 
 typedef struct ft_graph ft_graph;
 
+/* Whether the value is one of these. */
+static inline bool ft_value_among(ft_value_id value, const ft_value_id *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (values[i] == value) return true;
+    return false;
+}
+
 /* An empty graph. */
 ft_status ft_graph_new(ft_graph **out, ft_error *err);
 /* Frees the graph, its splits and everything borrowed from it. */
