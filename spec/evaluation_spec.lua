@@ -191,6 +191,22 @@ describe("--eval-limit", function()
       end)
    end
 
+   it("scores the same through stages, and replicas, that are asked for", function()
+      local function score(...)
+         local out, err, exit = process.ftpipe { "recipes/t5_rte.lua", "--eval-only",
+            "--eval-limit", "16", ... } -- with costs that are measured
+         assert.equal(0, exit, err)
+         return out:match("score: [^\n]+"), out
+      end
+      local wanted = score("--devices", "cpu:1")
+      local found, out = score("--devices", "cpu:2", "--stages", "4")
+      assert.equal(wanted, found)
+      assert.matches("\n  stage 3 on cpu:1: ", out)
+      found, out = score("--devices", "cpu:3", "--replicas", "2-1")
+      assert.equal(wanted, found)
+      assert.matches("\n  stage 0 on cpu:0, cpu:1: [^\n]*\n  stage 1 on cpu:2: ", out)
+   end)
+
    it("scores what a file of these rows alone scores", function()
       files.in_directory(function(dir)
          local rows = {}

@@ -18,6 +18,8 @@ return {
       "if (forward && seat->sums_loss) keep[q.n_keep++] = b->loss;",
       "(void)forward;", "c/blueprint c/engine",
       "the loss may be overwritten" },
+   { "src/blueprint/programs.c", "if (!ft_value_among(c->items[k], values, n)) values",
+      "values", "spec/replicas", "what replicas bring overruns the list of what arrives" },
    { "src/blueprint/places.c", "if (b->seats[s].device == d) mark_inputs(b,", "mark_inputs(b,",
       "c/blueprint", "devices have inputs that nobody reads there" },
    { "src/program/packs.c", "? 2.0 / (4 + 2) : 1", "? 1 : 1", "check/cards",

@@ -91,7 +91,12 @@ local MEMORY_FACTOR = 2
 -- @treturn table stage = by node of evaluation, device = by stage or nil (in turn), name
 function M.partition(o, drawn)
    local training, graph = drawn[#drawn], drawn.evaluation[#drawn]
-   if partitions.has_places(o) or not placement.is(o.partition) then
+   if partitions.has_places(o) then
+      local spread, stage = partitions.of(graph, o), {}
+      for n, first in ipairs(M.leaders(graph)) do stage[n] = spread.stage[first] end
+      return copy(spread, { stage = stage })
+   end
+   if not placement.is(o.partition) then
       local given = partitions.of(training, o)
       return copy(given, { stage = M.stages(training, given.stage, graph) })
    end

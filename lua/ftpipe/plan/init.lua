@@ -101,7 +101,8 @@ local function make(o)
       o.costs = (o.eval_only and costs.evaluation or costs.average)(profile, o, graphs)
    end
    if not o.given and not o.placements.tried then
-      partitions.check_stages(graphs[#graphs], o, swaps.may(o))
+      local cut = o.eval_only and graphs.evaluation or graphs
+      partitions.check_stages(cut[#cut], o, swaps.may(o))
    end
    local plan = draw_best(o, graphs)
    swaps.check_dir(plan)
