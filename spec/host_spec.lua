@@ -88,6 +88,14 @@ describe("the program", function()
       assert.same({ "", "", 1 }, { out, err, code })
    end)
 
+   it("ends with code 1 and a line when the error has no text", function()
+      local raises = "error(setmetatable({}, { __tostring = function() error('x') end }))"
+      for _, chunk in ipairs { "error({})", raises } do
+         local out, err, code = ftpipe { "-e", chunk }
+         assert.same({ "", "ftpipe: (the error is not a string)\n", 1 }, { out, err, code })
+      end
+   end)
+
    it("gives each status its exit code, and one line", function()
       local codes = {
          ["invalid argument"] = 2, ["plan infeasible"] = 3, diverged = 4, ["lost worker"] = 5,

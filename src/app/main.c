@@ -73,9 +73,12 @@ static int report(lua_State *L)
 {
     int code = script_exit_code(L, lua_gettop(L));
     bool is_said = code == script_status_exit(FT_HANG) && core_loss_is_said(L);
-    if (!lua_isnil(L, -1) && !is_said) {
+    if (!lua_isnil(L, -1) && !is_said) { /* error() ends silently, as in lua */
         const char *text = lua_tostring(L, -1);
-        if (!text && luaL_callmeta(L, -1, "__tostring")) text = lua_tostring(L, -1);
+        if (!text && luaL_getmetafield(L, -1, "__tostring")) {
+            lua_pushvalue(L, -2);
+            if (lua_pcall(L, 1, 1, 0) == 0) text = lua_tostring(L, -1);
+        }
         fprintf(stderr, "ftpipe: %s\n", text ? text : "(the error is not a string)");
     }
     lua_settop(L, 0);

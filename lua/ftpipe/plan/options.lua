@@ -20,6 +20,8 @@ local named = require("ftpipe.base.named")
 
 local M = {}
 
+local MOST_TOKENS = 2 ^ 24 -- of a sequence: what attention makes of more has no size
+
 M.rows = {
    { "devices", of = "recipe explore plan", plans = true, type = "string", default = "cpu",
       value = "LIST", lua_type = "string|table", explore = { default = false },
@@ -115,8 +117,8 @@ M.rows = {
       help = "without --clip, where updates wait for no others: record norms of gradients" },
    { "clip", of = "recipe plan", plans = true, trains = true, type = "number", min = 0, default = 1,
       plan = { default = 0 }, help = "norm of gradients, 0 for none" },
-   { "weight_decay", of = "recipe", trains = true, type = "number", min = 0, default = 0,
-      help = "weight decay: decoupled; with sgd added to the gradients" },
+   { "weight_decay", of = "recipe", trains = true, type = "number", min = 0, max = 10,
+      default = 0, help = "weight decay: decoupled; with sgd added to the gradients" },
    { "decay_exempt", of = "recipe plan", trains = true, rare = true,
       choices = { "none", "vectors" }, default = "none",
       help = "vectors: biases and norms do not decay" },
@@ -135,7 +137,8 @@ M.rows = {
       min = 1, value = "RANK", explore = { rare = true },
       help = "train adapters of this rank beside weights that stay as they are" },
    { "lora_alpha", of = "recipe explore plan", models = true, trains = true, rare = true,
-      type = "number", above = 0, help = "adapters count this divided by their rank times [8]" },
+      type = "number", above = 0, max = 1e6,
+      help = "adapters count this divided by their rank times [8]" },
    { "lora_dropout", of = "recipe explore plan", models = true, plans = true, trains = true,
       rare = true, type = "number", min = 0, max = 0.99,
       help = "probability, of what adapters read [0]" },
@@ -147,9 +150,9 @@ M.rows = {
    { "dropout", of = "recipe plan", trains = true, type = "number", min = 0, max = 0.99,
       lua_type = "number|table", help = "probability, else the model's" },
    { "max_source", of = "some explore", models = true, lua = "source", type = "int", min = 2,
-      default = 128, explore = { min = 1 }, help = "tokens of an input" },
+      max = MOST_TOKENS, default = 128, explore = { min = 1 }, help = "tokens of an input" },
    { "max_target", of = "some explore", models = true, lua = "target", type = "int", min = 1,
-      default = 8, help = "tokens of an answer" },
+      max = MOST_TOKENS, default = 8, help = "tokens of an answer" },
    { "steps", of = "recipe plan", trains = true, type = "int", min = 1, help = "updates" },
    { "epochs", of = "recipe", trains = true, type = "number", above = 0,
       help = "passes over the data, instead of steps" },
