@@ -139,6 +139,8 @@ static void test_edges_take_turns(void)
         {shared_plan, "X1.0 R1.0 B0.0.0 X0.0 R0.0", "X1.0 B0.0.0 X0.0 R1.0 R0.0",
          "X0.0 waits for a free slot of edge 2, X0>R0 (1 slot)"},
         {shared_plan, "slots 1 after 4", "slots 2 after 4", "expected 1 slot of both"},
+        {shared_plan, "edge U0>W0 bytes 4 slots 1", "edge U0>W0 bytes 4 slots 2",
+         "edge 5 is after edge 4: expected 1 slot of both"},
         {shared_plan, "slots 1 after 4", "slots 1 after 3", "one that no other is after"},
         {shared_plan, "slots 1 after 4", "slots 1 after 9", "edge 9: expected one that there is"},
         {shared_plan, "slots 1 after 4", "slots 1 after 1", "both X to R or U to W"},

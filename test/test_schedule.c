@@ -2,8 +2,8 @@
 #include "check.h"
 #include "proof/proof.h"
 #include "schedule_cases.h"
-
 #include "base/alloc.h"
+#include "plan/making.h"
 
 static const ft_schedule *find(const char *name)
 {
@@ -398,17 +398,23 @@ static void test_bad_input_is_refused_in_words(void)
     const ft_schedule forward = {.name = "forward", .next = only_forward};
     const ft_schedule liar = {.name = "liar", .next = only_forward, .synchronous = true};
     const ft_schedule nameless = {.name = "two words", .next = only_forward};
+    const ft_schedule endless = {.name = "thirty-two-letters-are-too-long-", .next = only_forward};
     case_chain(&c, 3, 2, 2, 1, 1, 1);
     check_refused(&c.pipeline, &forward,
                   "stage 0, after 65536 forwards and 0 backwards: the next action is more batches "
                   "ahead");
     check_refused(&c.pipeline, &liar, "a forward of the next batch before this one's update");
     check_refused(&c.pipeline, &nameless, "expected a name");
+    check_refused(&c.pipeline, &endless, "expected a name of 1 to 31 letters");
     c.device[1] = 3;
     check_refused(&c.pipeline, find("1f1b"), "stage 1 is on device 3 of 3");
     c.device[1] = 1;
     c.edges[2].slots = 0;
     check_refused(&c.pipeline, find("1f1b"), "edge 2 has 0 slots");
+    c.edges[2].slots = FT_PLAN_MAX_SLOTS + 1;
+    check_refused(&c.pipeline, find("1f1b"), "edge 2 has 16777217 slots, expected 1 to 16777216");
+    c.edges[2].slots = FT_PLAN_MAX_SLOTS;
+    CHECK_STATUS(ft_edge_check(&c.edges[2], 2, 3, NULL), FT_OK);
     c.edges[2].slots = 1;
     c.edges[2].to_kind = FT_ACT_UPDATE;
     check_refused(&c.pipeline, find("1f1b"), "edge 2 joins");

@@ -43,6 +43,15 @@ static const char *const halves =
                      "warm-up 0 F0.0.0-1 I0.0.0 G0.0.0 I0.0.1 G0.0.1 Z0.0 U0.0\n"
                      "warm-up 1 F1.0.0 I1.0.0 F1.0.1 I1.0.1 G1.0.0-1 U1.0\n";
 
+/* A stage with a whole backward before one with halves, and behind one. */
+static const char *const half_of_two =
+    HEAD(3, 3, 1, 1) "stage 0 device 0 depth 2 in-flight 1\nstage 1 device 1 depth 1 in-flight 1\n"
+                     "stage 2 device 2 depth 0 in-flight 1\n"
+                     "edge F0>F1 bytes 64 slots 1\nedge F1>F2 bytes 64 slots 1\n"
+                     "edge B2>I1 bytes 64 slots 1\nedge I1>B0 bytes 64 slots 1\n"
+                     "warm-up 0 F0.0.0 B0.0.0 U0.0\nwarm-up 1 F1.0.0 I1.0.0 G1.0.0 U1.0\n"
+                     "warm-up 2 F2.0.0 B2.0.0 U2.0\n";
+
 /* Stage 0 twice, stage 1 once. */
 static const char *const replicated = HEAD(
     2, 3, 2, 1) "stage 0 device 0,2 depth 1 in-flight 1 replicas round-robin reduce-bytes 1000\n"
@@ -125,9 +134,9 @@ static const char *const by_policy =
                      "warm-up 0 F2.0.0 B2.0.0 F2.0.1 B2.0.1 U2.0 F0.0.0-1 B0.0.0-1 U0.0\n"
                      "warm-up 1 F1.0.0-1 B1.0.0-1 U1.0\n";
 
-static const char *const all[] = {stashed,    vertical,    predicted,  attenuated, halves,
-                                  replicated, exchanged,   recomputed, swapped,    turned,
-                                  copied,     interleaved, by_policy,  passed,     passed_by_both};
+static const char *const all[] = {
+    stashed, vertical, predicted, attenuated,  halves,    replicated, exchanged,      recomputed,
+    swapped, turned,   copied,    interleaved, by_policy, passed,     passed_by_both, half_of_two};
 
 /* They parse, are proven, are simulated under any delays, and come back as they were. */
 static void test_every_kind(void)
@@ -184,6 +193,10 @@ static void test_wrong_ones_are_refused_in_words(void)
         {attenuated, "A0.2.0:0~1", "A0.2.0:0~2",
          "A0.2.0:0 has another lag than the forward of its micro-batch"},
         {attenuated, "A0.2.0:0~1", "A0.2.0:1~1", "A0.2.0:1 goes on to gradients that are no less"},
+        {attenuated, "A0.2.0:0~1", "O0.2.0:optimizer A0.2.0:0~1 L0.2.0:optimizer",
+         "A0.2.0:0 needs its optimizer on the device, where they are not"},
+        {predicted, "P0.2.0~1", "O0.2.0:optimizer P0.2.0~1 L0.2.0:optimizer",
+         "P0.2.0 needs its optimizer on the device, where they are not"},
         {halves, "I0.0.0 G0.0.0", "G0.0.0 I0.0.0", "G0.0.0 stands before its backward-input"},
         {halves, "I0.0.0 G0.0.0", "B0.0.0", "B0.0.0 and backward-input stand in one stage"},
         {halves, "G0.0.1 Z0.0", "Z0.0 G0.0.1", "Z0.0 stands where something is in flight"},
@@ -229,6 +242,10 @@ static void test_wrong_ones_are_refused_in_words(void)
         {passed, "V1.0.0:0 F1.0.0 V1.0.1:0 F1", "F1.0.0 F1",
          "edge 0 has 0 receive actions, expected 2"},
         {passed_by_both, "V1.0.1:0 ", "", "edge 0 has 1 receive actions, expected 2"},
+        {passed_by_both, "depth 0 in-flight 1", "depth 0 in-flight 1 replicas block",
+         "S0.0.0:0 names edge F0>F1, expected one that leaves its stage"},
+        {replicated, "replicas round-robin", "replicas block joint 2",
+         "joint forwards of 2 micro-batches in stage 0, which has 1 in a batch"},
         {passed_by_both, "S0.0.1:0 V1.0.1:0", "V1.0.1:0 S0.0.1:0",
          "V1.0.1:0 waits for edge 0, F0>F1"},
         {interleaved, "F0.0.0-1 F2.0.0-1", "F2.0.0-1 F0.0.0-1", "waits for edge 1, F1>F2"},
