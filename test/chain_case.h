@@ -9,10 +9,9 @@
  * linear | linear, sub, mul, mean. */
 enum { ROWS = 3, IN = 4, HIDDEN = 5, OUT = 2, NODES = 8, MICRO = 4, PARAMS = 3 };
 
-/* The first n_frozen of the weights are not trained. */
-static inline ft_graph *make_frozen_graph(int64_t rows, const char *loss_name, int n_frozen)
+/* Without gradients; *loss: its last value. NULL: there is no graph. */
+static inline ft_graph *make_forward_graph(int64_t rows, const char *loss_name, ft_value_id *loss)
 {
-    static const char *const weights[PARAMS] = {"w1", "w2", "w3"};
     ft_error err = {FT_OK, ""};
     ft_graph *g = NULL;
     ft_value_id x, t, w1, w2, w3, v;
@@ -37,8 +36,23 @@ static inline ft_graph *make_frozen_graph(int64_t rows, const char *loss_name, i
         ft_graph_add(g, ft_op_find("mul"), (ft_value_id[]){v, v}, 2, NULL, &v, &err) == FT_OK &&
         ft_graph_add(g, ft_op_find("mean"), &v, 1, NULL, &v, &err) == FT_OK &&
         ft_graph_output(g, loss_name, v, &err) == FT_OK;
+    *loss = v;
+    if (ok) return g;
+    fprintf(stderr, "%s\n", err.message);
+    ft_graph_free(g);
+    return NULL;
+}
+
+/* The first n_frozen of the weights are not trained. */
+static inline ft_graph *make_frozen_graph(int64_t rows, const char *loss_name, int n_frozen)
+{
+    static const char *const weights[PARAMS] = {"w1", "w2", "w3"};
+    ft_error err = {FT_OK, ""};
+    ft_value_id loss;
+    ft_graph *g = make_forward_graph(rows, loss_name, &loss);
+    bool ok = g != NULL;
     for (int i = 0; ok && i < n_frozen; i++) ok = ft_graph_freeze(g, weights[i], &err) == FT_OK;
-    if (ok && ft_graph_grad(g, v, &err) == FT_OK) return g;
+    if (ok && ft_graph_grad(g, loss, &err) == FT_OK) return g;
     fprintf(stderr, "%s\n", err.message);
     ft_graph_free(g);
     return NULL;
