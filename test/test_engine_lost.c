@@ -166,6 +166,46 @@ static void test_a_worker_of_others_does_not_start(void)
     CHECK(births_left == 0);
 }
 
+/* Others have begun by then: they hear that it is over, and none begins behind it. */
+static void begin_alone(ft_run *run)
+{
+    ft_error err = {FT_OK, ""};
+    const ft_plan *plan = ft_blueprint_plan(run->blueprint);
+    writes_params(run);
+    HOLDS(ft_run_begin(run, plan, 1, false, &err) == FT_UNSUPPORTED);
+    births_left = 1;
+    HOLDS(ft_run_begin(run, plan, 1, true, &err) == FT_DEVICE);
+    HOLDS(!strncmp(err.message, "engine: device cpu:0: ", 22));
+    HOLDS(ft_run_begin(run, plan, 1, true, &err) == FT_INVALID);
+    HOLDS(!strcmp(err.message, "a leg of several processes was ended early: begin anew"));
+}
+
+static void test_rank_0_does_not_start(void)
+{
+    static job j;
+    j = (job){.lead = begin_alone};
+    barren = 0;
+    run_job(&j, (const int[]){0, 1}, 2);
+    CHECK(births_left == 0);
+}
+
+/* Of the workers, those of this process are waited for. */
+static void give_up_at_once(ft_run *run)
+{
+    ft_error err = {FT_OK, ""};
+    writes_params(run);
+    HOLDS(ft_run_begin(run, ft_blueprint_plan(run->blueprint), 1, true, &err) == FT_OK);
+    HOLDS(ft_run_give_up(run, INT64_C(20000000000), &err) == FT_OK);
+    HOLDS(ft_run_end(run, &err) == FT_OK);
+}
+
+static void test_a_leg_of_several_is_given_up(void)
+{
+    static job j;
+    j = (job){.lead = give_up_at_once};
+    run_job(&j, (const int[]){0, 1}, 2);
+}
+
 /* -- others fail ------------------------------------------------------------------------------- */
 
 typedef struct settling {
@@ -287,12 +327,47 @@ static void test_a_worker_does_not_come_back(void)
     run_job(&j, (const int[]){0, 1}, 2);
 }
 
+/* Who is named has not ended, whoever else has. */
+static void test_who_does_not_come_back_is_named(void)
+{
+    static pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_driver late = ft_cpu_driver;
+    late.launch = launch_late;
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    p.devices[1].driver = &late;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    atomic_store(&entered.count, 0);
+    atomic_store(&released.count, 0);
+    atomic_store(&waits, true);
+    CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
+    CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
+    CHECK(ft_gate_wait(&entered, 1, NULL, LIMIT_NS));
+    run_stop(run, &(ft_error){FT_CANCELLED, "stopped"});
+    CHECK(ft_gate_wait(&run->ended_gate, 2, NULL, LIMIT_NS));
+    CHECK_STATUS(ft_run_give_up(run, 0, &err), FT_HANG);
+    CHECK(!strcmp(err.message, "engine: device cpu:1 does not come back from what it does"));
+    CHECK_STATUS(ft_run_end(run, &err), FT_HANG);
+    ft_gate_open(&released);
+    CHECK_STATUS(ft_run_give_up(run, LIMIT_NS, &err), FT_OK);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
 int main(void)
 {
     RUN(test_a_worker_does_not_start);
     RUN(test_a_worker_of_others_does_not_start);
+    RUN(test_rank_0_does_not_start);
+    RUN(test_a_leg_of_several_is_given_up);
     RUN(test_others_fail_behind_the_last_batch);
     RUN(test_failures_have_places);
     RUN(test_a_worker_does_not_come_back);
+    RUN(test_who_does_not_come_back_is_named);
     return check_report();
 }
