@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "fit/fit.h"
 #include "engine_run.h"
 #include "planfile/planfile.h"
@@ -31,6 +32,12 @@ static ft_status copy_once(ft_device_stream *stream, ft_location to, ft_location
 {
     if (fails_now()) return ft_fail(err, FT_NOMEM, "no memory for a copy, as it was told to");
     return ft_cpu_driver.copy(stream, to, from, bytes, err);
+}
+
+static ft_status record_once(ft_device_stream *stream, ft_device_event *event, ft_error *err)
+{
+    if (fails_now()) return ft_fail(err, FT_DEVICE, "an event failed, as it was told to");
+    return ft_cpu_driver.record(stream, event, err);
 }
 
 /* -- plans ------------------------------------------------------------------------------------- */
@@ -195,6 +202,71 @@ static void test_every_action_names_itself(void)
     }
 }
 
+/* -- behind a failure -------------------------------------------------------------------------- */
+
+enum { MOST_EVENTS = 400 };
+
+typedef struct leg_seen {
+    double loss;
+    int n;
+    int64_t events[MOST_EVENTS][6];
+} leg_seen;
+
+/* A leg on one thread, where nobody waits. */
+static void see_leg(ft_run *run, const ft_plan *plan, leg_seen *out)
+{
+    double losses[10];
+    ft_error err = {FT_OK, ""};
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    CHECK_STATUS(train(run, plan, false, losses, &err), FT_OK);
+    const ft_timeline *t = ft_run_timeline(run);
+    memset(out, 0, sizeof *out);
+    out->loss = losses[0];
+    out->n = (int)t->n_events;
+    for (int i = 0; CHECK(out->n <= MOST_EVENTS) && i < out->n; i++) {
+        const ft_event *e = &t->events[i];
+        CHECK(e->wait == FT_WAIT_NOTHING);
+        const int64_t row[] = {e->device, e->kind, e->stage, e->batch, e->micro, e->bytes};
+        memcpy(out->events[i], row, sizeof row);
+    }
+    for (int d = 0; d < plan->n_devices; d++)
+        CHECK(ft_run_busy_ns(run, d) == ft_timeline_busy_ns(t, d));
+}
+
+/* Whatever a leg has failed at, nothing of it is in the next one. */
+static void test_a_leg_behind_one_that_failed(void)
+{
+    static leg_seen whole, next;
+    pipeline p;
+    ft_blueprint *b = NULL;
+    ft_driver once = ft_cpu_driver;
+    once.record = record_once;
+    if (!draw(&p, &b, "1f1b", FT_WEIGHTS_OWN, 0)) return;
+    for (int i = 0; i < 3; i++) ((ft_device *)(uintptr_t)b->cut.devices)[i].driver = &once;
+    bool failed = true;
+    int k = 0;
+    for (; failed; k++) {
+        double losses[10];
+        ft_error err = {FT_OK, ""};
+        ft_run *run = NULL;
+        atomic_store(&calls_left, 0);
+        if (!CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK)) break;
+        if (!k) see_leg(run, ft_blueprint_plan(b), &whole);
+        CHECK_STATUS(set_params(run, &err), FT_OK);
+        atomic_store(&calls_left, k);
+        failed = train(run, ft_blueprint_plan(b), true, losses, &err) != FT_OK || !k;
+        atomic_store(&calls_left, 0);
+        CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+        see_leg(run, ft_blueprint_plan(b), &next);
+        if (!CHECK(k ? !memcmp(&next, &whole, sizeof next) : next.n == whole.n))
+            fprintf(stderr, "  behind failure %d\n", k);
+        ft_run_free(run);
+    }
+    CHECK(k > 50);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
 /* -- a device that cannot be entered ----------------------------------------------------------- */
 
 static struct {
@@ -248,6 +320,8 @@ static void test_a_device_is_not_entered(void)
 int main(void)
 {
     RUN(test_every_action_names_itself);
+    RUN(test_a_leg_behind_one_that_failed);
     RUN(test_a_device_is_not_entered);
+    CHECK(ft_alloc_live() == 0);
     return check_report();
 }
