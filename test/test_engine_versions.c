@@ -1,4 +1,5 @@
 /* test/test_engine_versions.c - runs of a small chain that keep older weights. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -119,6 +120,87 @@ static void test_backwards_read_what_came_with_their_forwards(void)
     }
 }
 
+/* -- two legs ---------------------------------------------------------------------------------- */
+
+enum { PARTS = 1 + FT_MAX_STATE_PARTS };
+
+typedef float held[PARAMS][PARTS][HIDDEN * HIDDEN];
+
+/* Parameters and what the optimizer keeps of them: out of the run, or into it. */
+static void pass_held(ft_run *run, held h, bool in)
+{
+    for (int p = 0; p < PARAMS; p++)
+        for (int part = 0; part < PARTS; part++) {
+            const char *name;
+            ft_view view = ft_run_param(run, p);
+            if (part && !ft_run_state(run, p, part - 1, &name, &view)) break;
+            size_t bytes = (size_t)ft_shape_count(&view.shape) * sizeof(float);
+            memcpy(in ? view.data : h[p][part], in ? h[p][part] : view.data, bytes);
+        }
+}
+
+/* Of a leg, by batch. */
+typedef struct seen {
+    double losses[10], norms[10], gaps[10][3];
+    held end;
+} seen;
+
+static void see_leg(ft_run *run, const ft_plan *plan, seen *out)
+{
+    ft_error err = {FT_OK, ""};
+    CHECK_STATUS(ft_run_begin(run, plan, 1, false, &err), FT_OK);
+    for (int taken = 0; taken < plan->n_batches; taken++) {
+        ft_result result = {0};
+        while (ft_run_wants(run)) CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
+        CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_OK);
+        out->losses[taken] = result.loss;
+        out->norms[taken] = result.grad_norm;
+        for (int s = 0; s < 3; s++) out->gaps[taken][s] = ft_run_gap(run, s);
+    }
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    pass_held(run, out->end, false);
+}
+
+/* What a leg begins with are the weights and the optimizer's state: no norm, gap, version, mark or
+ * prediction of the leg before. */
+static void test_legs_have_nothing_of_each_other(void)
+{
+    static const struct {
+        way of;
+        double clip;
+    } legs[] = {{{"1f1b", FT_WEIGHTS_OWN}, 0.01},    {{"async", FT_WEIGHTS_LATEST}, 0.01},
+                {{"async", FT_WEIGHTS_LATEST}, 0},   {{"async", FT_WEIGHTS_STASH}, 0.01},
+                {{"async", FT_WEIGHTS_VERTICAL}, 0}, {{"async", FT_WEIGHTS_STASH_GAP}, 0.01},
+                {{"async", FT_WEIGHTS_PREDICT}, 0},  {{"2bw", FT_WEIGHTS_OWN}, 0}};
+    static seen before, legs_of[2];
+    for (size_t i = 0; i < sizeof legs / sizeof *legs; i++) {
+        pipeline p;
+        ft_error err = {FT_OK, ""};
+        ft_blueprint *b = NULL;
+        if (!pipeline_init(&p, "cpu:3", legs[i].of.schedule)) return;
+        p.weights = legs[i].of.weights;
+        p.cut.late_norms = !p.schedule->synchronous && legs[i].clip > 0;
+        p.options.clip = legs[i].clip;
+        p.options.gaps = true;
+        CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+        for (int r = 0; r < 2; r++) {
+            ft_run *run = NULL;
+            CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+            if (r) pass_held(run, before.end, true);
+            CHECK_STATUS(r ? ft_run_refresh(run, &err) : set_params(run, &err), FT_OK);
+            if (!r) see_leg(run, &b->plan, &before);
+            see_leg(run, &b->plan, &legs_of[r]);
+            ft_run_free(run);
+        }
+        if (!CHECK(memcmp(&legs_of[0], &legs_of[1], sizeof *legs_of) == 0))
+            fprintf(stderr, "  %s, %s\n", p.schedule->name, ft_weights_word(p.weights));
+        for (int k = 0; k < 10; k++)
+            CHECK(isnan(legs_of[0].norms[k]) == (!legs[i].clip && !p.schedule->synchronous));
+        ft_blueprint_free(b);
+        pipeline_free(&p);
+    }
+}
+
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static void one_version_fewer(ft_blueprint *b)
@@ -168,6 +250,7 @@ int main(void)
     RUN(test_versions_do_not_depend_on_timing);
     RUN(test_double_buffers_do_not_depend_on_the_cut);
     RUN(test_backwards_read_what_came_with_their_forwards);
+    RUN(test_legs_have_nothing_of_each_other);
     RUN(test_faults_are_seen);
     CHECK(ft_alloc_live() == 0);
     return check_report();
