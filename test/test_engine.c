@@ -182,9 +182,13 @@ static void test_misuse(void)
     CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
     CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_INVALID);
     CHECK_STATUS(ft_run_refresh(run, &err), FT_INVALID);
+    CHECK_STATUS(ft_run_next(run, &result, 0, &err), FT_INVALID); /* nothing was fed */
     CHECK_STATUS(feed(run, ROWS, &err), FT_SHAPE);
-    const ft_feed bad_bucket = {.bucket = 1, .n_inputs = 2}, few = {.bucket = 0, .n_inputs = 1};
-    CHECK_STATUS(ft_run_feed(run, &bad_bucket, &err), FT_INVALID);
+    const ft_feed few = {.bucket = 0, .n_inputs = 1};
+    for (int bucket = -1; bucket < 2; bucket += 2) {
+        const ft_feed bad_bucket = {.bucket = bucket, .n_inputs = 2};
+        CHECK_STATUS(ft_run_feed(run, &bad_bucket, &err), FT_INVALID);
+    }
     CHECK_STATUS(ft_run_feed(run, &few, &err), FT_INVALID);
     CHECK(strstr(err.message, "1 inputs fed, the graph has 2"));
     ft_text text = {0};

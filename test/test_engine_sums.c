@@ -198,6 +198,23 @@ static void test_drained_batches_are_not_waited_for(void)
     with_run(&c, "cpu:3", make_sum, wait_after_a_drain);
 }
 
+/* A slot that a micro-batch has left is still said to be its own. */
+static void keep_a_slot(ft_run *run, step_case *c)
+{
+    take_step(run, c);
+    atomic_store(&run->seats[1].slots.holders[0], 7);
+    CHECK_STATUS(ft_run_end(run, &c->err), FT_INVALID);
+    if (!CHECK(!strcmp(c->err.message, "engine: number 6 is still in slot 0 of activations of "
+                                       "stage 1 at the end of a leg")))
+        fprintf(stderr, "  %s\n", c->err.message);
+}
+
+static void test_slots_are_given_back(void)
+{
+    step_case c = {.clip = 0};
+    with_run(&c, "cpu:3", make_sum, keep_a_slot);
+}
+
 int main(void)
 {
     RUN(test_sums_of_micro_batches);
@@ -206,6 +223,7 @@ int main(void)
     RUN(test_gradient_that_is_not_finite);
     RUN(test_lag_is_checked);
     RUN(test_drained_batches_are_not_waited_for);
+    RUN(test_slots_are_given_back);
     CHECK(ft_alloc_live() == 0);
     return check_report();
 }
