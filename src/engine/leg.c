@@ -96,7 +96,6 @@ static void reset(ft_run *run)
         run->seats[s].spoiled = false;
         forget_rows(run, s);
     }
-    for (int i = 0; i < b->batch_slots; i++) atomic_store(&run->batches[i].finished, 0);
     forget_mirrors(run);
     memset(run->norms, 0, (size_t)run->norms_bytes);
     for (int d = 0; d < b->cut.n_devices; d++) {
@@ -389,7 +388,6 @@ ft_status ft_run_give_up(ft_run *run, int64_t timeout_ns, ft_error *err)
 /* Moves the workers' events together. */
 static void gather_events(ft_run *run)
 {
-    run->timeline->n_events = 0;
     for (int d = 0; d < run->blueprint->cut.n_devices; d++)
         for (int k = 0; k < FT_STREAM_COUNT; k++) {
             const worker *w = &run->workers[d];
