@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine_case.h"
+#include "fit/fit.h"
 
 /* Gives every parameter the same numbers each time. */
 static inline ft_status set_params(ft_run *run, ft_error *err)
@@ -48,6 +49,22 @@ static inline ft_status train(ft_run *run, const ft_plan *plan, bool threaded, d
         losses[taken++] = result.loss;
     }
     return ft_run_end(run, err);
+}
+
+/* The plan moves to host memory and back all that may; over a slow link, so that packed copies are
+ * made where that is asked for. */
+static inline ft_status pipeline_swap(pipeline *p, ft_blueprint **b, bool makes, ft_error *err)
+{
+    const int64_t spare[MOST_DEVICES] = {0};
+    const ft_fit fit = {.least = true, .spare = spare, .classes = ~0U, .makes = makes};
+    ft_plan *moved = NULL, *old = p->plan;
+    for (int d = 0; makes && d < p->cut.n_devices; d++) (*b)->copy_bytes_per_s[d] = 1;
+    FT_TRY(ft_fit_plan(&moved, *b, &fit, err));
+    ft_blueprint_free(*b);
+    p->plan = moved;
+    ft_status status = pipeline_draw(b, p, err);
+    ft_plan_free(old);
+    return status;
 }
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "fit/fit.h"
 #include "engine_run.h"
 #include "planfile/planfile.h"
 
@@ -73,22 +72,6 @@ static ft_status add_copies(ft_plan **plan, ft_error *err)
     return status;
 }
 
-/* The plan moves to host memory and back all that may; over a slow link, so that packed copies are
- * made where that is asked for. */
-static ft_status add_swaps(pipeline *p, ft_blueprint **b, bool makes, ft_error *err)
-{
-    const int64_t spare[MOST_DEVICES] = {0};
-    const ft_fit fit = {.least = true, .spare = spare, .classes = ~0U, .makes = makes};
-    ft_plan *moved = NULL, *old = p->plan;
-    for (int d = 0; makes && d < p->cut.n_devices; d++) (*b)->copy_bytes_per_s[d] = 1;
-    FT_TRY(ft_fit_plan(&moved, *b, &fit, err));
-    ft_blueprint_free(*b);
-    p->plan = moved;
-    ft_status status = pipeline_draw(b, p, err);
-    ft_plan_free(old);
-    return status;
-}
-
 static bool draw(pipeline *p, ft_blueprint **b, const char *schedule, ft_weights weights, int more)
 {
     static const int replicas[] = {2, 1, 1};
@@ -102,7 +85,7 @@ static bool draw(pipeline *p, ft_blueprint **b, const char *schedule, ft_weights
     ft_status status = pipeline_plan(p, &err);
     if (status == FT_OK && more & COPIES) status = add_copies(&p->plan, &err);
     if (status == FT_OK) status = pipeline_draw(b, p, &err);
-    if (status == FT_OK && more & SWAPS) status = add_swaps(p, b, more & MAKES, &err);
+    if (status == FT_OK && more & SWAPS) status = pipeline_swap(p, b, more & MAKES, &err);
     if (CHECK_STATUS(status, FT_OK)) return true;
     fprintf(stderr, "%s: %s\n", schedule, err.message);
     pipeline_free(p);

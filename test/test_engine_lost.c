@@ -144,6 +144,39 @@ static void test_a_worker_does_not_start(void)
     pipeline_free(&p);
 }
 
+/* Of a leg that moves what it can: whichever of its threads does not start, all is given back. */
+static void test_a_thread_does_not_start(void)
+{
+    static pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    int64_t live = ft_alloc_live();
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(pipeline_swap(&p, &b, false, &err), FT_OK);
+    int64_t drawn = ft_alloc_live();
+    bool began = false;
+    int k = 1;
+    barren = 0;
+    for (; !began && k < 100; k++) {
+        ft_run *run = NULL;
+        CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+        CHECK_STATUS(set_params(run, &err), FT_OK);
+        births_left = k;
+        began = ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err) == FT_OK;
+        CHECK(began == (births_left > 0));
+        births_left = 0;
+        CHECK(began || (err.status == FT_DEVICE && strstr(err.message, "cannot start a thread")));
+        CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+        ft_run_free(run);
+        CHECK(ft_alloc_live() == drawn);
+    }
+    CHECK(began && k > 3);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+    CHECK(ft_alloc_live() == live);
+}
+
 /* The first leg, before rank 0 has a timeline for what the others did in it. */
 static void begin_without_a_worker(ft_run *run)
 {
@@ -362,6 +395,7 @@ static void test_who_does_not_come_back_is_named(void)
 int main(void)
 {
     RUN(test_a_worker_does_not_start);
+    RUN(test_a_thread_does_not_start);
     RUN(test_a_worker_of_others_does_not_start);
     RUN(test_rank_0_does_not_start);
     RUN(test_a_leg_of_several_is_given_up);

@@ -177,25 +177,30 @@ static void test_legs_have_nothing_of_each_other(void)
         pipeline p;
         ft_error err = {FT_OK, ""};
         ft_blueprint *b = NULL;
+        ft_plan *two = NULL;
         if (!pipeline_init(&p, "cpu:3", legs[i].of.schedule)) return;
         p.weights = legs[i].of.weights;
         p.cut.late_norms = !p.schedule->synchronous && legs[i].clip > 0;
         p.options.clip = legs[i].clip;
         p.options.gaps = true;
         CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+        CHECK_STATUS(ft_plan_cut(&two, &b->plan, 2, &err), FT_OK);
         for (int r = 0; r < 2; r++) {
             ft_run *run = NULL;
             CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
             if (r) pass_held(run, before.end, true);
             CHECK_STATUS(r ? ft_run_refresh(run, &err) : set_params(run, &err), FT_OK);
-            if (!r) see_leg(run, &b->plan, &before);
+            if (!r) see_leg(run, two, &before);
             see_leg(run, &b->plan, &legs_of[r]);
             ft_run_free(run);
         }
         if (!CHECK(memcmp(&legs_of[0], &legs_of[1], sizeof *legs_of) == 0))
             fprintf(stderr, "  %s, %s\n", p.schedule->name, ft_weights_word(p.weights));
-        for (int k = 0; k < 10; k++)
-            CHECK(isnan(legs_of[0].norms[k]) == (!legs[i].clip && !p.schedule->synchronous));
+        bool late = !p.schedule->synchronous;
+        for (int k = 0; k < 10; k++) CHECK(isnan(legs_of[0].norms[k]) == (late && !legs[i].clip));
+        CHECK(isnan(legs_of[0].gaps[0][0]));
+        CHECK(late == (legs_of[0].gaps[9][0] > 0));
+        ft_plan_free(two);
         ft_blueprint_free(b);
         pipeline_free(&p);
     }
