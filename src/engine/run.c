@@ -523,9 +523,8 @@ static ft_status copy_replica(ft_run *run, int s, int i, ft_error *err)
         away ? (ft_location){NULL, m->param} : at_device(run, owner, param_at(run, sp->param));
     ft_location state =
         away ? (ft_location){NULL, m->state} : at_device(run, owner, run->states[sp->param]);
-    if (sp->replica)
-        FT_TRY(copy_on(w->compute, at_device(run, w->device, run->seats[s].params[sp->param]),
-                       weights, ft_spec_bytes(&b->params[sp->param].spec), err));
+    FT_TRY(copy_on(w->compute, at_device(run, w->device, run->seats[s].params[sp->param]), weights,
+                   ft_spec_bytes(&b->params[sp->param].spec), err));
     if (!sp->with_state) return FT_OK;
     return copy_on(w->compute, at_device(run, w->device, known_state(run, s, sp->param)), state,
                    ft_blueprint_state_bytes(b, sp->param), err);
@@ -546,7 +545,7 @@ ft_status ft_run_refresh(ft_run *run, ft_error *err)
         for (int i = 0; i < seat->n_params; i++) {
             const ft_seat_param *sp = &seat->params[i];
             int64_t bytes = ft_spec_bytes(&b->params[sp->param].spec);
-            if (sp->replica || sp->with_state) FT_TRY(copy_replica(run, s, i, err));
+            if (sp->replica) FT_TRY(copy_replica(run, s, i, err));
             if (sp->owned || sp->replica)
                 ledger_keep(w, s, FT_MEMORY_WEIGHTS, &run->seats[s].kept_params[i], bytes);
         }
