@@ -2,9 +2,12 @@
 #ifndef FT_TEST_ENGINE_RUN_H
 #define FT_TEST_ENGINE_RUN_H
 
+#include <stdlib.h>
+
 #include "engine/engine.h"
 #include "engine_case.h"
 #include "fit/fit.h"
+#include "planfile/planfile.h"
 
 /* Gives every parameter the same numbers each time. */
 static inline ft_status set_params(ft_run *run, ft_error *err)
@@ -49,6 +52,37 @@ static inline ft_status train(ft_run *run, const ft_plan *plan, bool threaded, d
         losses[taken++] = result.loss;
     }
     return ft_run_end(run, err);
+}
+
+/* What passes along the edge is sent and received by itself. */
+static inline ft_status pipeline_add_copies(pipeline *p, int edge, ft_error *err)
+{
+    ft_plan *old = p->plan, changed = *old;
+    ft_device_plan devices[MOST_DEVICES] = {{.warmup = {.n = 0}}};
+    ft_action *lists[MOST_DEVICES];
+    ft_text text = {0};
+    const ft_edge *e = &old->edges[edge];
+    for (int d = 0; d < old->n_devices; d++) {
+        int n = 0;
+        lists[d] = malloc((size_t)(3 * ft_plan_length(old, d) + 1) * sizeof(ft_action));
+        for (int64_t i = 0; i < ft_plan_length(old, d); i++) {
+            ft_action a = ft_plan_at(old, d, i), copy = a;
+            copy.item = (int16_t)edge;
+            copy.kind = a.stage == e->to ? FT_ACT_RECEIVE : FT_ACT_SEND;
+            if (a.kind == e->to_kind && a.stage == e->to) lists[d][n++] = copy;
+            lists[d][n++] = a;
+            if (a.kind == e->from_kind && a.stage == e->from) lists[d][n++] = copy;
+        }
+        devices[d].warmup = (ft_action_list){.n = n, .actions = lists[d]};
+    }
+    changed.devices = devices;
+    changed.body_repeats = changed.body_batches = 0;
+    ft_status status = ft_plan_write(&changed, &text, err);
+    if (status == FT_OK) status = ft_plan_parse(&p->plan, text.data, err);
+    if (status == FT_OK) ft_plan_free(old);
+    for (int d = 0; d < changed.n_devices; d++) free(lists[d]);
+    ft_text_fini(&text);
+    return status;
 }
 
 /* The plan moves to host memory and back all that may; over a slow link, so that packed copies are

@@ -21,6 +21,17 @@ typedef struct outcome {
     float w2[HIDDEN * HIDDEN];
 } outcome;
 
+/* By the kind of action that made it. */
+static bool sends_as_planned(const ft_run *run, const ft_blueprint *b, int device)
+{
+    int64_t planned[FT_ACT_COUNT], sent[FT_ACT_COUNT] = {0};
+    const ft_timeline *t = ft_run_timeline(run);
+    ft_blueprint_sends(b, device, planned);
+    for (int64_t i = 0; i < t->n_events; i++)
+        if (t->events[i].device == device) sent[t->events[i].kind] += t->events[i].bytes;
+    return memcmp(sent, planned, sizeof sent) == 0;
+}
+
 static outcome train_on(const char *devices, const char *schedule, bool threaded)
 {
     outcome o = {0};
@@ -41,6 +52,7 @@ static outcome train_on(const char *devices, const char *schedule, bool threaded
         CHECK(ft_run_allocations(run) == 0);
         for (int d = 0; d < p.cut.n_devices; d++) {
             int64_t bytes[FT_MEMORY_CLASSES];
+            CHECK(sends_as_planned(run, b, d));
             CHECK(ft_run_busy_ns(run, d) == ft_timeline_busy_ns(ft_run_timeline(run), d));
             ft_run_measured(run, d, bytes);
             for (int c = 0; c < FT_MEMORY_CLASSES; c++) {
@@ -211,6 +223,31 @@ static void test_misuse(void)
     CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     CHECK_STATUS(ft_run_new(&run, b, &err), FT_DEVICE);
     CHECK(strstr(err.message, "planning only"));
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* Such an action may be in any list of a device. */
+static void test_what_cannot_be_executed(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "async")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(ft_run_check(b, &err), FT_OK);
+    for (int part = 0; part < FT_PARTS; part++) {
+        const ft_action_list *list = ft_plan_list(&b->plan, 0, (ft_part)part);
+        ft_action *a = (ft_action *)(uintptr_t)&list->actions[0], kept = *a;
+        if (!CHECK(list->n > 0)) continue;
+        a->kind = FT_ACT_RECOMPUTE;
+        CHECK_STATUS(ft_run_check(b, &err), FT_UNSUPPORTED);
+        CHECK(strstr(err.message, "plan: recompute actions, as stage 0 has on device 0, can"));
+        *a = kept;
+    }
+    ((bool *)(uintptr_t)b->plan.by_policy)[2] = true;
+    CHECK_STATUS(ft_run_check(b, &err), FT_UNSUPPORTED);
+    CHECK(strstr(err.message, "device 2 chooses its order by policy"));
     ft_blueprint_free(b);
     pipeline_free(&p);
 }
@@ -436,6 +473,7 @@ int main(void)
     RUN(test_lags_are_what_the_run_counts);
     RUN(test_draining);
     RUN(test_misuse);
+    RUN(test_what_cannot_be_executed);
     test_not_finite(true);
     test_not_finite(false);
     RUN(test_batches_that_are_wanted);

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "engine_run.h"
-#include "planfile/planfile.h"
 
 enum { LATE_NORMS = 1, REPLICAS = 2, SWAPS = 4, COPIES = 8, MAKES = 16 };
 
@@ -41,37 +40,6 @@ static ft_status record_once(ft_device_stream *stream, ft_device_event *event, f
 
 /* -- plans ------------------------------------------------------------------------------------- */
 
-/* What passes along edge 0 is sent and received by itself. */
-static ft_status add_copies(ft_plan **plan, ft_error *err)
-{
-    ft_plan *old = *plan, changed = *old;
-    ft_device_plan devices[MOST_DEVICES] = {{.warmup = {.n = 0}}};
-    ft_action *lists[MOST_DEVICES];
-    ft_text text = {0};
-    const ft_edge *e = &old->edges[0];
-    for (int d = 0; d < old->n_devices; d++) {
-        int n = 0;
-        lists[d] = malloc((size_t)(3 * ft_plan_length(old, d) + 1) * sizeof(ft_action));
-        for (int64_t i = 0; i < ft_plan_length(old, d); i++) {
-            ft_action a = ft_plan_at(old, d, i), copy = a;
-            copy.item = 0;
-            copy.kind = a.stage == e->to ? FT_ACT_RECEIVE : FT_ACT_SEND;
-            if (a.kind == e->to_kind && a.stage == e->to) lists[d][n++] = copy;
-            lists[d][n++] = a;
-            if (a.kind == e->from_kind && a.stage == e->from) lists[d][n++] = copy;
-        }
-        devices[d].warmup = (ft_action_list){.n = n, .actions = lists[d]};
-    }
-    changed.devices = devices;
-    changed.body_repeats = changed.body_batches = 0;
-    ft_status status = ft_plan_write(&changed, &text, err);
-    if (status == FT_OK) status = ft_plan_parse(plan, text.data, err);
-    if (status == FT_OK) ft_plan_free(old);
-    for (int d = 0; d < changed.n_devices; d++) free(lists[d]);
-    ft_text_fini(&text);
-    return status;
-}
-
 static bool draw(pipeline *p, ft_blueprint **b, const char *schedule, ft_weights weights, int more)
 {
     static const int replicas[] = {2, 1, 1};
@@ -83,7 +51,7 @@ static bool draw(pipeline *p, ft_blueprint **b, const char *schedule, ft_weights
     p->cut.late_norms = more & LATE_NORMS;
     p->options.clip = more & LATE_NORMS ? 0.5 : 0;
     ft_status status = pipeline_plan(p, &err);
-    if (status == FT_OK && more & COPIES) status = add_copies(&p->plan, &err);
+    if (status == FT_OK && more & COPIES) status = pipeline_add_copies(p, 0, &err);
     if (status == FT_OK) status = pipeline_draw(b, p, &err);
     if (status == FT_OK && more & SWAPS) status = pipeline_swap(p, b, more & MAKES, &err);
     if (CHECK_STATUS(status, FT_OK)) return true;

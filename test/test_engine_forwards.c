@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/internal.h"
 #include "engine_run.h"
 
 enum { BATCHES = 10, ALL = MICRO * ROWS };
@@ -27,7 +28,10 @@ static ft_status feed_batch(ft_run *run, int k, ft_error *err)
 static void forwards(ft_run *run, const ft_plan *plan, bool threaded, outcome *out)
 {
     ft_error err = {FT_OK, ""};
+    char at[FT_AT_WORDS];
     CHECK_STATUS(ft_run_begin(run, plan, 1, threaded, &err), FT_OK);
+    tell_work(run, at);
+    CHECK(!strcmp(at, "stage 0 on cpu:0: forward of batch 0, micro-batch 0, of an evaluation"));
     for (int fed = 0, taken = 0; taken < BATCHES; taken++) {
         ft_result result;
         const char *name = "";
@@ -90,9 +94,46 @@ static void test_outputs_are_of_their_batches(void)
         }
 }
 
+/* In the memory of a run that trains, with its weights. */
+static void test_evaluation_beside_training(void)
+{
+    static outcome one, beside;
+    pipeline p, q;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_value_id loss;
+    forward_on("cpu:1", false, &one);
+    if (!pipeline_init(&p, "cpu:3", "1f1b") || !pipeline_init(&q, "cpu:3", "evaluate")) return;
+    ft_graph_free(q.g);
+    q.g = make_forward_graph(ROWS, "loss", &loss);
+    q.cut.forward_only = true;
+    q.recompute[1] = false;
+    CHECK_STATUS(pipeline_plan(&q, &err), FT_OK);
+    const ft_evaluation_options evaluation = {.graphs = &q.g, .n_graphs = 1, .plan = q.plan};
+    p.options.evaluation = &evaluation;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    ft_run *evaluates = ft_run_evaluation(run);
+    const ft_plan *plan = ft_blueprint_plan(ft_blueprint_evaluation(b));
+    forwards(evaluates, plan, true, &beside);
+    CHECK(memcmp(&one, &beside, sizeof one) == 0);
+    CHECK_STATUS(ft_run_begin(evaluates, plan, 1, true, &err), FT_OK);
+    CHECK_STATUS(ft_run_begin(run, &b->plan, 1, true, &err), FT_INVALID);
+    CHECK_STATUS(ft_run_refresh(run, &err), FT_INVALID);
+    ft_run_close(run);
+    CHECK(!leg_is_under_way(run));
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+    pipeline_free(&q);
+}
+
 int main(void)
 {
     RUN(test_outputs_are_of_their_batches);
+    RUN(test_evaluation_beside_training);
     CHECK(ft_alloc_live() == 0);
     return check_report();
 }

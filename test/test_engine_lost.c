@@ -118,6 +118,31 @@ static bool has_stopped(ft_run *run, ft_error *why)
     return atomic_load(&run->stop);
 }
 
+/* -- more ranks than devices ------------------------------------------------------------------- */
+
+static void join_without_devices(int rank, void *user)
+{
+    job *j = user;
+    ft_error err = {FT_OK, ""};
+    ft_run *run = NULL;
+    ft_world *w = meet();
+    HOLDS(ft_run_join(&run, j->b[rank], w, FT_CHANNELS_IF_ANY, NULL, &err) == FT_INVALID && !run);
+    HOLDS(!strcmp(err.message, "the devices are of 1 processes, and 2 were started: expected as "
+                               "many of them, or devices of 2"));
+    ft_world_close(w);
+}
+
+static void test_a_rank_without_devices(void)
+{
+    static job j;
+    j = (job){.n_ranks = 2};
+    if (prepare(&j, (const int[]){0, 0}, 2)) run_ranks(2, join_without_devices, &j);
+    for (int r = 0; r < 2; r++) {
+        ft_blueprint_free(j.b[r]);
+        pipeline_free(&j.p[r]);
+    }
+}
+
 /* -- a worker does not start ------------------------------------------------------------------- */
 
 static const char CAUSE[] = "engine: device cpu:2: cannot start a thread: ";
@@ -368,6 +393,7 @@ static void test_who_does_not_come_back_is_named(void)
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
     ft_driver late = ft_cpu_driver;
+    char at[FT_AT_WORDS];
     late.launch = launch_late;
     if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
     p.devices[1].driver = &late;
@@ -380,6 +406,8 @@ static void test_who_does_not_come_back_is_named(void)
     CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
     CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
     CHECK(ft_gate_wait(&entered, 1, NULL, LIMIT_NS));
+    tell_work(run, at);
+    CHECK(strstr(at, ", of training"));
     run_stop(run, &(ft_error){FT_CANCELLED, "stopped"});
     CHECK(ft_gate_wait(&run->ended_gate, 2, NULL, LIMIT_NS));
     CHECK_STATUS(ft_run_give_up(run, 0, &err), FT_HANG);
@@ -394,6 +422,7 @@ static void test_who_does_not_come_back_is_named(void)
 
 int main(void)
 {
+    RUN(test_a_rank_without_devices);
     RUN(test_a_worker_does_not_start);
     RUN(test_a_thread_does_not_start);
     RUN(test_a_worker_of_others_does_not_start);

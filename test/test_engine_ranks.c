@@ -324,6 +324,7 @@ enum { MOST_SAVED = 1 + PARAMS * (1 + STATES) };
 typedef struct saver {
     job j;
     char path[512];
+    bool states; /* alone are read, behind weights that were written and not yet told */
 } saver;
 
 /* A tensor of rank 0's, parameters, and their state. */
@@ -399,6 +400,20 @@ static bool is_held_here(const ft_run *run, int param)
     return held;
 }
 
+static int without_weights(ft_run *run, ft_saved *tensors, int n)
+{
+    ft_error err;
+    int kept = 1;
+    for (int p = 0; p < PARAMS; p++) {
+        if (!went(ft_run_fetch(run, p, false, &err), &err)) return 1;
+        ft_view view = ft_run_param(run, p);
+        fill(view.data, ft_shape_count(&view.shape), (uint32_t)p + 5);
+    }
+    for (int i = 1; i < n; i++)
+        if (tensors[i].part >= 0) tensors[kept++] = tensors[i];
+    return kept;
+}
+
 /* Rank 0 reads a file of all parameters and of their state; then all train. */
 static void read_and_train(ft_run *run, job *j)
 {
@@ -407,8 +422,9 @@ static void read_and_train(ft_run *run, job *j)
     char names[MOST_SAVED][32];
     const saver *s = (const saver *)(const void *)j; /* its first member */
     int n = list_saved(run, tensors, names);
+    if (s->states) n = without_weights(run, tensors, n);
     if (!went(ft_run_read(run, s->path, tensors + 1, n - 1, true, &err), &err)) return;
-    for (int p = 0; run->world && p < PARAMS; p++)
+    for (int p = 0; run->world && !s->states && p < PARAMS; p++)
         HOLDS(is_held_here(run, p) || !run->mirrors[p].param); /* others have read theirs */
     if (!went(ft_run_refresh(run, &err), &err)) return;
     if (!went(train_leg(run, j, 0, BATCHES + 1, BATCHES, &j->o, &err), &err)) return;
@@ -433,7 +449,9 @@ static void test_ranks_read_what_one_process_does(void)
     static saver one, all; /* large */
     static const struct {
         int way, crew, n_devices;
-    } cases[] = {{2, 4, 3}, {7, 3, 3}, {10, 7, 4}, {12, 7, 4}};
+        bool states;
+    } cases[] = {{2, 4, 3, false},  {7, 3, 3, false}, {10, 7, 4, false},
+                 {12, 7, 4, false}, {2, 4, 3, true},  {12, 7, 4, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const way *w = &ways[cases[i].way];
         const crew *c = &crews[cases[i].crew];
@@ -442,6 +460,7 @@ static void test_ranks_read_what_one_process_does(void)
         ft_run *run = NULL;
         one.j = all.j = (job){.rate = 0.05};
         all.j.crew = c;
+        one.states = all.states = cases[i].states;
         snprintf(one.path, sizeof one.path, "%s", in(&p, "weights"));
         snprintf(all.path, sizeof all.path, "%s", one.path);
         for (int turn = 0; turn < 2; turn++, run = NULL) { /* makes the file; reads it */

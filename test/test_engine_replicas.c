@@ -48,6 +48,19 @@ static void check_memory(const ft_run *run, const ft_plan *plan)
     }
 }
 
+/* Events are of the stages that their devices have. */
+static void check_stages(const ft_run *run, const ft_blueprint *b)
+{
+    const ft_timeline *t = ft_run_timeline(run);
+    bool right = true;
+    for (int64_t i = 0; i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        right = right && e->stage < b->seating.n_stages &&
+                ft_seat_of(&b->seating, e->stage, e->device) >= 0;
+    }
+    CHECK(right);
+}
+
 typedef enum { REPLAYED, THREADED, DELAYED } manner;
 
 /* With `layout` NULL: all of the chain on one device. */
@@ -81,6 +94,7 @@ static outcome train_as(const layout *l, const way *w, const char *optimizer, ma
         }
         CHECK(ft_run_allocations(run) == 0);
         check_memory(run, plan);
+        check_stages(run, b);
     } else
         fprintf(stderr, "%s: %s\n", w->schedule, err.message);
     ft_run_free(run);

@@ -1,5 +1,6 @@
 /* test/test_engine_watch.c - a leg that makes no progress: who waits for whom, and that it can be
  * given up. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,6 +139,10 @@ static void test_waits_are_recorded(void)
             ft_free(waits);
             CHECK(!by_wait[FT_WAIT_DATA] && !by_wait[FT_WAIT_SLOT]);
         }
+        /* a backward of the last stage reads what its own device has made */
+        for (int64_t k = 0; k < t->n_events; k++)
+            if (t->events[k].stage == 2 && t->events[k].kind == FT_ACT_BACKWARD)
+                CHECK(t->events[k].wait == FT_WAIT_NOTHING || t->events[k].wait == FT_WAIT_SLOT);
         /* the last device has nothing to do before the first is done with something */
         int64_t by_wait[FT_WAIT_COUNT];
         ft_timeline_idle_ns(t, 2, by_wait);
@@ -148,9 +153,141 @@ static void test_waits_are_recorded(void)
     }
 }
 
+/* -- what is told of moves and copies ---------------------------------------------------------- */
+
+/* All that a leg did, before it is ended. */
+static void tell_past(pipeline *p, ft_blueprint *b, const char *const *words)
+{
+    ft_error err = {FT_OK, ""};
+    ft_run *run = NULL;
+    ft_result result;
+    ft_text text = {0};
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, false, &err), FT_OK);
+    CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
+    ft_run_drain(run);
+    CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_OK);
+    CHECK_STATUS(ft_run_describe_past(run, 1000, &text, &err), FT_OK);
+    for (; *words; words++)
+        if (!CHECK(text.data && strstr(text.data, *words)))
+            fprintf(stderr, "%s\n%s\n", *words, text.data ? text.data : "nothing");
+    ft_text_fini(&text);
+    CHECK_STATUS(ft_run_describe(run, &text, &err), FT_OK);
+    CHECK(!text.data || !strstr(text.data, "batch 1,")); /* they are left out */
+    ft_text_fini(&text);
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(p);
+}
+
+/* Of devices that are at their end nothing is said. */
+static void test_the_end_is_nothing(void)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_plan *plan = NULL;
+    ft_result result;
+    ft_text text = {0};
+    int64_t actions = 0;
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(ft_plan_cut(&plan, ft_blueprint_plan(b), 1, &err), FT_OK);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    for (int d = 0; d < 3; d++) actions += ft_plan_length(plan, d);
+    CHECK_STATUS(ft_run_begin(run, plan, 1, true, &err), FT_OK);
+    CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
+    CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_OK);
+    while (ft_run_progress(run) < actions) sched_yield();
+    CHECK_STATUS(ft_run_describe(run, &text, &err), FT_OK);
+    if (!CHECK(!text.length)) fprintf(stderr, "%s\n", text.data);
+    ft_text_fini(&text);
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    ft_run_free(run);
+    ft_plan_free(plan);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+static void test_moves_and_copies_are_told(void)
+{
+    static const char *const copies[] = {"\n  S1.0.0:1 from ", "\n  V0.0.3:1 from ", NULL};
+    static const char *const moves[] = {"cpu:2, copies in, the last ", "\n  L2.0.0:weights from ",
+                                        "cpu:2, copies out, the last ",
+                                        "\n  O2.0.1:activations from ", NULL};
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "gpipe")) return;
+    CHECK_STATUS(pipeline_plan(&p, &err), FT_OK);
+    CHECK_STATUS(pipeline_add_copies(&p, 1, &err), FT_OK);
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    tell_past(&p, b, copies);
+    if (!pipeline_init(&p, "cpu:3", "gpipe")) return;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    CHECK_STATUS(pipeline_swap(&p, &b, false, &err), FT_OK);
+    tell_past(&p, b, moves);
+}
+
+/* -- what is told of replicas ------------------------------------------------------------------ */
+
+static ft_gate released;
+
+static ft_status launch_late(ft_device_stream *stream, const ft_task *task, const void *arg,
+                             ft_error *err)
+{
+    ft_gate_wait(&released, 1, NULL, -1);
+    return ft_cpu_driver.launch(stream, task, arg, err);
+}
+
+/* One of two replicas comes to nothing; others wait for what it is to send. */
+static void wait_for_replica(int late_one, int n_stages, const char *words)
+{
+    static const int replicas[] = {2, 1};
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_text text = {0};
+    ft_driver late = ft_cpu_driver;
+    late.launch = launch_late;
+    if (!pipeline_init(&p, "cpu:1", "gpipe") || !pipeline_replicate(&p, replicas, n_stages)) return;
+    p.devices[late_one].driver = &late;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    ft_gate_open(&released);
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    atomic_store(&released.count, 0);
+    CHECK_STATUS(ft_run_begin(run, ft_blueprint_plan(b), 1, true, &err), FT_OK);
+    CHECK_STATUS(feed(run, (int64_t)MICRO * ROWS, &err), FT_OK);
+    ft_run_drain(run);
+    CHECK(comes_to(run, words, &text));
+    ft_text_fini(&text);
+    ft_gate_open(&released);
+    CHECK_STATUS(ft_run_give_up(run, (int64_t)600e9, &err), FT_OK);
+    CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+static void test_what_replicas_wait_for_is_told(void)
+{
+    wait_for_replica(0, 1, "waits for data of edge 0, X0>R0 (gradient of w1 and 1 more");
+    wait_for_replica(
+        1, 2, "forward of stage 1, batch 0, micro-batch 1, waits for data of edge 0, F0>F1 (");
+}
+
 int main(void)
 {
     RUN(test_a_circle_is_named);
     RUN(test_waits_are_recorded);
+    RUN(test_moves_and_copies_are_told);
+    RUN(test_the_end_is_nothing);
+    RUN(test_what_replicas_wait_for_is_told);
     return check_report();
 }
