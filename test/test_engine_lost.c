@@ -3,11 +3,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/internal.h"
 #include "engine_run.h"
+#include "place.h"
 #include "worlds.h"
 
 enum { BATCHES = 10 };
@@ -60,6 +63,8 @@ static bool prepare(job *j, const int *rank_of, int n_devices)
     return ready;
 }
 
+static _Atomic(ft_run *) others_run; /* rank 1's */
+
 static void take_part(int rank, void *user)
 {
     job *j = user;
@@ -68,6 +73,7 @@ static void take_part(int rank, void *user)
     ft_world *w = meet();
     if (HOLDS(ft_run_join(&run, j->b[rank], w, FT_CHANNELS_IF_ANY, NULL, &err) == FT_OK)) {
         ft_status ends = FT_OK;
+        if (rank == 1) atomic_store(&others_run, run);
         if (rank)
             ends = ft_run_serve(run, &err);
         else
@@ -264,6 +270,40 @@ static void test_a_leg_of_several_is_given_up(void)
     run_job(&j, (const int[]){0, 1}, 2);
 }
 
+/* -- files ------------------------------------------------------------------------------------- */
+
+static _Atomic int syncs[MOST_RANKS];
+
+/* In place of the C library's. */
+int fsync(int fd)
+{
+    syncs[own_rank]++;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void save(ft_run *run)
+{
+    ft_error err = {FT_OK, ""};
+    ft_saved tensors[PARAMS];
+    static const char *const names[PARAMS] = {"a", "b", "c"};
+    place p = place_new();
+    for (int i = 0; i < PARAMS; i++)
+        tensors[i] = (ft_saved){.name = names[i], .param = i, .part = -1};
+    HOLDS(writes_params(run) && trains(run));
+    HOLDS(ft_run_write(run, in(&p, "saved"), tensors, PARAMS, &err) == FT_OK);
+    HOLDS(place_free(&p) == 1);
+}
+
+/* What each has written of a file is on the disk when it is told to be there. */
+static void test_ranks_sync_what_they_save(void)
+{
+    static job j;
+    j = (job){.lead = save};
+    run_job(&j, (const int[]){0, 1, 2}, 3);
+    CHECK(syncs[0] == 5); /* the empty file and its mark with their directory, what rank 0 has */
+    CHECK(syncs[1] == 1 && syncs[2] == 1);
+}
+
 /* -- others fail ------------------------------------------------------------------------------- */
 
 typedef struct settling {
@@ -303,6 +343,26 @@ static void test_others_fail_behind_the_last_batch(void)
 {
     static job j;
     j = (job){.lead = fail_behind_the_last};
+    run_job(&j, (const int[]){0, 1}, 2);
+}
+
+/* Rank 0 hears why another one has stopped, be it by whom it may. */
+static void hear_of_others(ft_run *run)
+{
+    ft_error err = {FT_OK, ""}, failed, why;
+    writes_params(run);
+    HOLDS(ft_run_begin(run, ft_blueprint_plan(run->blueprint), 1, true, &err) == FT_OK);
+    ft_fail(&failed, FT_DEVICE, "a letter burned");
+    run_stop(atomic_load(&others_run), &failed);
+    if (HOLDS(has_stopped(run, &why)))
+        HOLDS(!strncmp(why.message, "rank 1 (host ", 13) && strstr(why.message, failed.message));
+    ft_run_end(run, NULL);
+}
+
+static void test_rank_0_hears_why_others_stop(void)
+{
+    static job j;
+    j = (job){.lead = hear_of_others};
     run_job(&j, (const int[]){0, 1}, 2);
 }
 
@@ -428,7 +488,9 @@ int main(void)
     RUN(test_a_worker_of_others_does_not_start);
     RUN(test_rank_0_does_not_start);
     RUN(test_a_leg_of_several_is_given_up);
+    RUN(test_ranks_sync_what_they_save);
     RUN(test_others_fail_behind_the_last_batch);
+    RUN(test_rank_0_hears_why_others_stop);
     RUN(test_failures_have_places);
     RUN(test_a_worker_does_not_come_back);
     RUN(test_who_does_not_come_back_is_named);

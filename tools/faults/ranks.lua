@@ -142,4 +142,13 @@ return {
       "c/engine_lost", "the last plan stays" },
    { "src/engine/serve.c", "    ft_plan_free(s->leg);\n    s->leg = NULL;\n",
       "    s->leg = NULL;\n", "c/engine_lost", "plans of legs before stay" },
+   { "src/engine/worker.c", "        tell_stop(w->run);", "        (void)0;", "c/engine_lost",
+      "rank 0 does not hear why another one's messages stopped it" },
+   { "src/engine/save.c", "    if (!out->data && !run->mirrors[x->param].is_new) return FT_OK;\n",
+      "    if (!out->data) return FT_OK;\n", "c/engine_ranks",
+      "what rank 0 wrote and told nobody is not saved" },
+   { "src/engine/save.c", "    FT_GO(ft_filler_sync(&file, err));\n", "", "c/engine_lost",
+      "rank 0 does not sync its part of a file" },
+   { "src/ranks/files.c", "    if (status == FT_OK) status = ft_filler_sync(&file, err);\n", "",
+      "c/engine_lost", "others do not sync their parts of a file" },
 }
