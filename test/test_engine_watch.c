@@ -244,7 +244,24 @@ static ft_status launch_late(ft_device_stream *stream, const ft_task *task, cons
     return ft_cpu_driver.launch(stream, task, arg, err);
 }
 
-/* One of two replicas comes to nothing; others wait for what it is to send. */
+/* Who has waited on an edge of the plan is at an end of it. */
+static void check_edges_of_waits(const ft_run *run, const ft_blueprint *b)
+{
+    const ft_timeline *t = ft_run_timeline(run);
+    int waited = 0;
+    for (int64_t i = 0; i < t->n_events; i++) {
+        const ft_event *e = &t->events[i];
+        if (e->wait != FT_WAIT_DATA && e->wait != FT_WAIT_SLOT) continue;
+        waited++;
+        if (!CHECK(e->edge < b->n_plan_edges)) continue;
+        const ft_edge *edge = &b->plan_edges[e->edge];
+        CHECK(e->stage == (e->wait == FT_WAIT_DATA ? edge->to : edge->from));
+        CHECK(e->kind == (e->wait == FT_WAIT_DATA ? edge->to_kind : edge->from_kind));
+    }
+    CHECK(waited > 0);
+}
+
+/* One of two replicas is held up; others wait for what it is to send. */
 static void wait_for_replica(int late_one, int n_stages, const char *words)
 {
     static const int replicas[] = {2, 1};
@@ -253,6 +270,7 @@ static void wait_for_replica(int late_one, int n_stages, const char *words)
     ft_blueprint *b = NULL;
     ft_run *run = NULL;
     ft_text text = {0};
+    ft_result result;
     ft_driver late = ft_cpu_driver;
     late.launch = launch_late;
     if (!pipeline_init(&p, "cpu:1", "gpipe") || !pipeline_replicate(&p, replicas, n_stages)) return;
@@ -268,8 +286,9 @@ static void wait_for_replica(int late_one, int n_stages, const char *words)
     CHECK(comes_to(run, words, &text));
     ft_text_fini(&text);
     ft_gate_open(&released);
-    CHECK_STATUS(ft_run_give_up(run, (int64_t)600e9, &err), FT_OK);
+    CHECK_STATUS(ft_run_next(run, &result, (int64_t)600e9, &err), FT_OK);
     CHECK_STATUS(ft_run_end(run, &err), FT_OK);
+    check_edges_of_waits(run, b);
     ft_run_free(run);
     ft_blueprint_free(b);
     pipeline_free(&p);

@@ -379,4 +379,8 @@ return {
    { "src/engine/load.c",
       "if (!before && ranks_all_have(l->run, p, l->read)) forget_mirror(l->run, p->param);",
       "(void)0;", "c/engine_ranks", "what rank 0 wrote goes over what others have read" },
+   { "src/engine/wait.c",
+      "w->wait_edge = n->what == FT_WAIT_BATCH ? -1 : edge_of_plan(w->run, n->at.edge);",
+      "w->wait_edge = n->what == FT_WAIT_BATCH ? -1 : n->at.edge;", "c/engine_watch",
+      "replicas have waited on other edges than those of the plan" },
 }

@@ -173,4 +173,10 @@ return {
       "spec/graph_files", "replicas of a graph file sum nothing" },
    { "lua/ftpipe/placement/stages.lua", "2 * trained * (stage.replicas - 1)",
       "trained * (stage.replicas - 1)", "spec/graph_files", "a ring sends each part once" },
+   { "lua/ftpipe/plan/over.lua", "return least.bytes > budgets, budgets",
+      "return least.bytes >= budgets, budgets", "spec/over", "what is exactly enough is hopeless" },
+   { "lua/ftpipe/plan/over.lua", "      if row.budget == 0 then return false end\n", "",
+      "spec/over", "a device without a budget has no room" },
+   { "lua/ftpipe/plan/over.lua", "math.min(FLOAT, gradients / parameters)",
+      "gradients / parameters", "spec/over", "gradients of replicas are needed wherever they are" },
 }
