@@ -128,6 +128,22 @@ describe("nodes that stay with what they read", function()
          assert.is_true(staying > 0, name)
       end
    end)
+
+   it("stay where they get all from one place, and give at most half of it", function()
+      local edges = { { 1, 2, 100 }, { 1, 3, 100 }, { 1, 4, 100 }, { 3, 4, 51 }, { 1, 5, 100 },
+         { 2, 5, 50 }, { 5, 6, 10 } }
+      local weights = { edge_from = {}, edge_to = {}, edge_bytes = {},
+         output_bytes = { 100, 50, 51, 10, 10, 1 } }
+      for e, edge in ipairs(edges) do
+         weights.edge_from[e], weights.edge_to[e], weights.edge_bytes[e] = unpack(edge)
+      end
+      local graph = {
+         weights = function() return weights end,
+         counts = function() return { forward = 6 } end,
+         node = function(_, n) return { params = (n == 1 or n == 6) and { "w" } or {} } end,
+      }
+      assert.same({ 1, 1, 3, 4, 1, 6 }, evaluation.leaders(graph))
+   end)
 end)
 
 describe("evaluation alone", function()

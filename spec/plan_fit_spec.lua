@@ -5,6 +5,7 @@ local draw = require("ftpipe.plan.draw")
 local files = require("spec.support.files")
 local fit = require("ftpipe.plan.fit")
 local ft = require("ftpipe")
+local keep = require("ftpipe.plan.keep")
 local remedies = require("ftpipe.plan.remedies")
 
 local function plan(o)
@@ -18,6 +19,14 @@ local function assert_fits(subject)
       assert.is_true(bytes <= budget, ("device %d: %d of %d bytes"):format(d - 1, bytes, budget))
    end
 end
+
+describe("stages that recompute", function()
+   it("keep in the order of what they have in flight, of equals the first", function()
+      local rows = { { in_flight = 4 }, { in_flight = 2 }, { in_flight = 3 }, { in_flight = 2 } }
+      assert.same({ 2, 4, 3, 1 }, keep.order({ true, true, true, true }, rows))
+      assert.same({ 4, 1 }, keep.order({ true, false, false, true }, rows))
+   end)
+end)
 
 describe("a plan that does not fit", function()
    it("knows of other options what they give with costs that were measured", function()
