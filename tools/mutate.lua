@@ -145,6 +145,17 @@ local function prepare(directory)
       directory .. ": the sources do not build, see mutate.log there")
 end
 
+--- The programs that a spec runs: besides ftpipe those that it names.
+local function programs_of(spec)
+   local path = ("spec/%s_spec.lua"):format(spec)
+   local text = core.sys.exists(path) and core.sys.read_file(path) or ""
+   local programs = "ftpipe"
+   for _, name in ipairs { "ftpipe_check", "ftpipe_emu" } do
+      if text:find(name, 1, true) then programs = programs .. " " .. name end
+   end
+   return programs
+end
+
 --- What is to be built for tests, as targets of the build.
 local function targets_of(chosen)
    local targets, seen = {}, {}
@@ -152,7 +163,7 @@ local function targets_of(chosen)
       local kind, rest = name:match("^(%l+)/(.*)$")
       local prefix = ({ c = "test_", fuzz = "fuzz_" })[kind]
       local target = prefix and prefix .. rest or kind == "check" and "ftpipe_check ftpipe_emu"
-         or "ftpipe"
+         or kind == "spec" and programs_of(rest) or "ftpipe"
       if not seen[target] then seen[target], targets[#targets + 1] = true, target end
    end
    return table.concat(targets, " ")
