@@ -182,7 +182,7 @@ describe("a leg that is left", function()
    it("ends with what was fed", function()
       local t = a_run(options())
       t.call(function()
-         for _ in t.run:steps(t.batches, 7) do break end
+         t.run:steps(t.batches, 7)()
          t.run:stop()
          t.run:stop() -- there is none any more
       end)
@@ -237,9 +237,7 @@ describe("training", function()
 
    it("ends what another loop has left", function()
       local t = a_run(options { steps = 4 })
-      t.call(function()
-         for _ in t.run:steps(t.batches, 2) do break end
-      end)
+      t.call(function() t.run:steps(t.batches, 2)() end)
       assert.same({ "begin 2 at 1", "drain", "seek 3", "begin 2 at 3", "checkpoint after 4",
          "take best" }, train(t))
    end)

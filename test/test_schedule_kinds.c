@@ -193,10 +193,6 @@ static void test_wrong_ones_are_refused_in_words(void)
         {attenuated, "A0.2.0:0~1", "A0.2.0:0~2",
          "A0.2.0:0 has another lag than the forward of its micro-batch"},
         {attenuated, "A0.2.0:0~1", "A0.2.0:1~1", "A0.2.0:1 goes on to gradients that are no less"},
-        {attenuated, "A0.2.0:0~1", "O0.2.0:optimizer A0.2.0:0~1 L0.2.0:optimizer",
-         "A0.2.0:0 needs its optimizer on the device, where they are not"},
-        {predicted, "P0.2.0~1", "O0.2.0:optimizer P0.2.0~1 L0.2.0:optimizer",
-         "P0.2.0 needs its optimizer on the device, where they are not"},
         {halves, "I0.0.0 G0.0.0", "G0.0.0 I0.0.0", "G0.0.0 stands before its backward-input"},
         {halves, "I0.0.0 G0.0.0", "B0.0.0", "B0.0.0 and backward-input stand in one stage"},
         {halves, "G0.0.1 Z0.0", "Z0.0 G0.0.1", "Z0.0 stands where something is in flight"},
@@ -242,10 +238,6 @@ static void test_wrong_ones_are_refused_in_words(void)
         {passed, "V1.0.0:0 F1.0.0 V1.0.1:0 F1", "F1.0.0 F1",
          "edge 0 has 0 receive actions, expected 2"},
         {passed_by_both, "V1.0.1:0 ", "", "edge 0 has 1 receive actions, expected 2"},
-        {passed_by_both, "depth 0 in-flight 1", "depth 0 in-flight 1 replicas block",
-         "S0.0.0:0 names edge F0>F1, expected one that leaves its stage"},
-        {replicated, "replicas round-robin", "replicas block joint 2",
-         "joint forwards of 2 micro-batches in stage 0, which has 1 in a batch"},
         {passed_by_both, "S0.0.1:0 V1.0.1:0", "V1.0.1:0 S0.0.1:0",
          "V1.0.1:0 waits for edge 0, F0>F1"},
         {interleaved, "F0.0.0-1 F2.0.0-1", "F2.0.0-1 F0.0.0-1", "waits for edge 1, F1>F2"},
@@ -265,6 +257,21 @@ static void test_each_direction_needs_its_copies(void)
          "B1.0.0 needs its packed on the device"},
         {turned, "L0.0.1:packed ", "", "U0.0 needs its packed on the device"},
         {turned, "M1.0.0:turned", "L1.0.0:turned", "U1.0 needs its turned on the device"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_OK);
+}
+
+static void test_state_is_there_and_replicas_are_alike(void)
+{
+    static const plan_fault rows[] = {
+        {attenuated, "A0.2.0:0~1", "O0.2.0:optimizer A0.2.0:0~1 L0.2.0:optimizer",
+         "A0.2.0:0 needs its optimizer on the device, where they are not"},
+        {predicted, "P0.2.0~1", "O0.2.0:optimizer P0.2.0~1 L0.2.0:optimizer",
+         "P0.2.0 needs its optimizer on the device, where they are not"},
+        {passed_by_both, "depth 0 in-flight 1", "depth 0 in-flight 1 replicas block",
+         "S0.0.0:0 names edge F0>F1, expected one that leaves its stage"},
+        {replicated, "replicas round-robin", "replicas block joint 2",
+         "joint forwards of 2 micro-batches in stage 0, which has 1 in a batch"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) case_fault(&rows[i], FT_OK);
 }
@@ -434,6 +441,7 @@ int main(void)
     RUN(test_every_kind);
     RUN(test_wrong_ones_are_refused_in_words);
     RUN(test_each_direction_needs_its_copies);
+    RUN(test_state_is_there_and_replicas_are_alike);
     RUN(test_bad_words_are_refused_with_their_line);
     RUN(test_swaps_overlap_with_computing);
     RUN(test_what_passes_through_host_memory);
