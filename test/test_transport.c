@@ -490,6 +490,64 @@ static void test_a_loss_ends_measuring(void)
     CHECK(ft_now_ns() - start < INT64_C(30000000000));
 }
 
+/* -- replies ----------------------------------------------------------------------------------- */
+
+static ft_gate turns;
+
+/* One after the other: two of them have failed, and the last one has not. */
+static void reply_in_turn(int rank, void *user)
+{
+    static const ft_error said[] = {
+        {FT_OK, ""}, {FT_DEVICE, "the first to fail"}, {FT_IO, "the last to fail"}, {FT_OK, ""}};
+    ft_error err = {FT_OK, ""};
+    ft_world *w = meet();
+    (void)user;
+    if (rank) {
+        ft_gate_wait(&turns, (uint32_t)rank - 1, NULL, LIMIT_NS);
+        ft_world_send(w, 0, TAG, &said[rank], sizeof *said, true);
+        ft_gate_open(&turns);
+    } else {
+        HOLDS(ft_world_take_replies(w, TAG, NULL, NULL, &err) == FT_DEVICE);
+        HOLDS(!strncmp(err.message, "rank 1 (host ", 13));
+        HOLDS(strstr(err.message, said[1].message) != NULL);
+    }
+    ft_world_close(w);
+}
+
+static void test_the_first_failure_is_told(void)
+{
+    run_ranks(4, reply_in_turn, NULL);
+}
+
+/* -- who is asked ------------------------------------------------------------------------------ */
+
+static void say_nothing(void *user, char out[FT_AT_WORDS])
+{
+    (void)user;
+    (void)out;
+}
+
+/* Who was asked before another one does not take back what that one says. */
+static void ask_two(int rank, void *user)
+{
+    ft_world *w = meet();
+    int one = 0, two = 0;
+    (void)rank;
+    (void)user;
+    ft_world_on_ask(w, say_nothing, &one);
+    ft_world_on_ask(w, say_nothing, &two);
+    ft_world_off_ask(w, &one);
+    HOLDS(w->tells == say_nothing && w->tells_user == &two);
+    ft_world_off_ask(w, &two);
+    HOLDS(!w->tells && !w->tells_user);
+    ft_world_close(w);
+}
+
+static void test_the_newest_is_asked(void)
+{
+    run_ranks(2, ask_two, NULL);
+}
+
 int main(void)
 {
     run_ranks(1, alone, NULL);
@@ -503,5 +561,7 @@ int main(void)
     run_ranks(3, measure, NULL);
     RUN(test_failures);
     RUN(test_a_loss_ends_measuring);
+    RUN(test_the_first_failure_is_told);
+    RUN(test_the_newest_is_asked);
     return check_report();
 }

@@ -104,4 +104,9 @@ return {
    { "src/transport/watch.c",
       "    if (p->sent_ns) b->time.held_ns = b->time.sent_ns - p->came_ns;\n",
       "", "c/transport", "how long a beat lay is taken for its way" },
+   { "src/transport/world.c", "        if (first.status == FT_OK) first = theirs;\n",
+      "        first = theirs;\n", "c/transport",
+      "a rank that has failed is forgotten when another one has not" },
+   { "src/transport/world.c", "    if (w->tells_user == user) {\n", "    {\n", "c/transport",
+      "who is asked no more takes back what another one says" },
 }
