@@ -19,16 +19,23 @@ static inline ft_status set_params(ft_run *run, ft_error *err)
     return ft_run_refresh(run, err);
 }
 
-/* Feeds a batch, the same each time, of so many rows. */
-static inline ft_status feed_at(ft_run *run, int64_t rows, double rate, ft_error *err)
+/* Feeds a batch, the same each time, of so many rows; its losses are scaled. */
+static inline ft_status feed_scaled(ft_run *run, int64_t rows, double rate, double scale,
+                                    ft_error *err)
 {
     float x[MICRO * ROWS * IN], t[MICRO * ROWS * OUT];
     fill(x, MICRO * ROWS * IN, 11);
     fill(t, MICRO * ROWS * OUT, 12);
     const ft_spec x_spec = {FT_F32, {2, {rows, IN}}}, t_spec = {FT_F32, {2, {rows, OUT}}};
     const ft_view inputs[] = {ft_view_of(&x_spec, x), ft_view_of(&t_spec, t)};
-    const ft_feed f = {.bucket = 0, .n_inputs = 2, .inputs = inputs, .rate = rate};
+    const ft_feed f = {
+        .bucket = 0, .n_inputs = 2, .inputs = inputs, .rate = rate, .loss_scale = scale};
     return ft_run_feed(run, &f, err);
+}
+
+static inline ft_status feed_at(ft_run *run, int64_t rows, double rate, ft_error *err)
+{
+    return feed_scaled(run, rows, rate, 0, err);
 }
 
 static inline ft_status feed(ft_run *run, int64_t rows, ft_error *err)

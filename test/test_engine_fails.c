@@ -218,6 +218,41 @@ static void test_a_leg_behind_one_that_failed(void)
     pipeline_free(&p);
 }
 
+/* -- a device that allocates ------------------------------------------------------------------- */
+
+static _Atomic int launches;
+
+static ft_status launch_and_allocate(ft_device_stream *stream, const ft_task *task, const void *arg,
+                                     ft_error *err)
+{
+    atomic_fetch_add(&launches, 1);
+    ft_free(ft_alloc(8));
+    return ft_cpu_driver.launch(stream, task, arg, err);
+}
+
+static void test_allocations_are_counted(void)
+{
+    pipeline p;
+    ft_blueprint *b = NULL;
+    ft_run *run = NULL;
+    ft_error err = {FT_OK, ""};
+    double losses[10];
+    ft_driver driver = ft_cpu_driver;
+    driver.launch = launch_and_allocate;
+    if (!draw(&p, &b, "1f1b", FT_WEIGHTS_OWN, 0)) return;
+    for (int i = 0; i < 3; i++) ((ft_device *)(uintptr_t)b->cut.devices)[i].driver = &driver;
+    CHECK_STATUS(ft_run_new(&run, b, &err), FT_OK);
+    CHECK_STATUS(set_params(run, &err), FT_OK);
+    for (int threaded = 0; threaded < 2; threaded++) {
+        atomic_store(&launches, 0);
+        CHECK_STATUS(train(run, ft_blueprint_plan(b), threaded, losses, &err), FT_OK);
+        CHECK(launches > 50 && ft_run_allocations(run) == launches);
+    }
+    ft_run_free(run);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
 /* -- a device that cannot be entered ----------------------------------------------------------- */
 
 static struct {
@@ -272,6 +307,7 @@ int main(void)
 {
     RUN(test_every_action_names_itself);
     RUN(test_a_leg_behind_one_that_failed);
+    RUN(test_allocations_are_counted);
     RUN(test_a_device_is_not_entered);
     CHECK(ft_alloc_live() == 0);
     return check_report();

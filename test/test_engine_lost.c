@@ -253,12 +253,13 @@ static void test_rank_0_does_not_start(void)
     CHECK(births_left == 0);
 }
 
-/* Of the workers, those of this process are waited for. */
+/* Losses are scaled in one process alone. Of the workers, those of this process are waited for. */
 static void give_up_at_once(ft_run *run)
 {
     ft_error err = {FT_OK, ""};
     writes_params(run);
     HOLDS(ft_run_begin(run, ft_blueprint_plan(run->blueprint), 1, true, &err) == FT_OK);
+    HOLDS(feed_scaled(run, (int64_t)MICRO * ROWS, 0.05, 2, &err) == FT_UNSUPPORTED);
     HOLDS(ft_run_give_up(run, INT64_C(20000000000), &err) == FT_OK);
     HOLDS(ft_run_end(run, &err) == FT_OK);
 }

@@ -383,4 +383,10 @@ return {
       "w->wait_edge = n->what == FT_WAIT_BATCH ? -1 : edge_of_plan(w->run, n->at.edge);",
       "w->wait_edge = n->what == FT_WAIT_BATCH ? -1 : n->at.edge;", "c/engine_watch",
       "replicas have waited on other edges than those of the plan" },
+   { "src/engine/leg.c", "(!run->blueprint->together || run->world)",
+      "!run->blueprint->together", "c/engine_lost",
+      "losses are scaled in one process of several" },
+   { "src/engine/worker.c", "    w->allocations += ft_alloc_thread_count() - blocks;",
+      "    w->allocations = ft_alloc_thread_count() - blocks;", "c/engine_fails",
+      "blocks that a leg has allocated are those of its last action" },
 }
