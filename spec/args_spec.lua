@@ -52,7 +52,7 @@ describe("args", function()
       assert.is_false(ok)
       assert.equal("--max-target: expected 2 to 16777216, got 1", problem.message)
       problem = files.failure(args.parse, t5, { "--max-source", "1" })
-      assert.equal("--max-source: expected at least 2, got 1", problem.message)
+      assert.equal("--max-source: expected 2 to 16777216, got 1", problem.message)
    end)
 
    it("has no effort that is none, or too large", function()
