@@ -10,6 +10,7 @@ local argvs = require("ftpipe.base.argv")
 local models = require("ftpipe.model")
 local precision = require("ftpipe.trained.precision")
 local profiles = require("ftpipe.profile")
+local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
 local M = { help = "what every operator of a model costs on a device" }
@@ -62,6 +63,17 @@ local function refuse_of_operators(given)
    end
 end
 
+local SLOW_SECONDS = 2 -- of a pass over a micro-batch
+
+--- Says what takes so long.
+local function say_slow(o)
+   return function(seconds)
+      if seconds < SLOW_SECONDS then return end
+      io.stderr:write(("measuring operators, of which a micro-batch of %d takes about %s\n"):format(
+         o.batch, units.format_seconds(seconds)))
+   end
+end
+
 --- @tparam {string,...} argv words after the sub-command's name
 function M.run(argv)
    local model_name = argvs.word(argv)
@@ -77,6 +89,9 @@ function M.run(argv)
    if o.links then
       refuse_of_operators(given)
       return print_links(o.devices)
+   end
+   if o.out and core.sys.exists(o.out) == "directory" then
+      usage("--out %s is a directory, expected a file", o.out)
    end
    local model = models.open(named.flags { model = o.model, init = "random" })
    if given.max_target then checks.answers(model, o) end
@@ -97,6 +112,7 @@ function M.run(argv)
    precision.apply(o.precision, graph, device)
    local profile = profiles(graph, o.devices, {
       fresh = measure, whole = measure and device.in_host, dtype = o.precision,
+      before = say_slow(o),
       optimizer = o.optimizer, seconds = o.seconds, recompute = o.recompute_too,
       calibrate = o.calibrate and profiles.load(o.calibrate):calibration(),
    })
