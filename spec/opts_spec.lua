@@ -76,7 +76,7 @@ describe("what takes options", function()
          assert.matches(pattern, problem.message)
          assert.is_nil(problem.message:find("\n"))
       end
-      refuses("ft.explore: expected a model, .*, got a nil$", ft.explore)
+      refuses("ft.explore: expected a model, .*, got nothing$", ft.explore)
       refuses("ft.explore: expected a model, .*, got a table$", ft.explore, {})
       refuses("ft.plan: expected a table of options with a model", ft.plan)
       refuses("ft.plan: option 'model' is missing %(what ft.model gives, as ft.model", ft.plan, {})

@@ -2,6 +2,8 @@ local argvs = require("ftpipe.base.argv")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local forecast = require("ftpipe.run.forecast")
+local graph_class = require("ftpipe.graph")
+local models = require("ftpipe.model")
 local pipeline = require("spec.support.pipeline")
 local process = require("spec.support.process")
 local profiles = require("ftpipe.profile")
@@ -101,6 +103,15 @@ describe("a measured profile", function()
 end)
 
 describe("a modelled profile", function()
+   it("is of a model's graph what it is of the model", function()
+      local model, size = models "t5-small", { batch = 2, source = 16 }
+      local graph = graph_class(model, size)
+      assert.equal(tostring(profiles(model, "sim:1xv100", size)),
+         tostring(profiles(graph, "sim:1xv100")))
+      assert.fails_with(function() profiles(graph:by_scope(), "sim:1xv100") end,
+         "ft.profile: the graph is not of a model")
+   end)
+
    it("is the roofline of a described device", function()
       local graph = graph_of()
       local profile = profiles(graph, "sim:8x2080ti")

@@ -65,7 +65,8 @@ int64_t script_check_index(lua_State *L, int i, int64_t n, const char *what)
 {
     if (n == 0) script_arg_error(L, i, "there is no %s to choose", what);
     int64_t value = script_check_int(L, i, -n, n);
-    if (value == 0) script_arg_error(L, i, "%ss count from 1 (or from -1, backwards), got 0", what);
+    if (value == 0)
+        script_arg_error(L, i, "0 is no %s: they count from 1, or from -1 backwards", what);
     return value > 0 ? value - 1 : value + n;
 }
 

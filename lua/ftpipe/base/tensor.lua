@@ -197,6 +197,10 @@ function methods.reshape(self, dims)
       if size == -1 then unknown = i else known = known * size end
    end
    if unknown and known > 0 then result[unknown] = self:count() / known end
+   if unknown and (result[unknown] or 0) % 1 ~= 0 then
+      fail("tensor:reshape: %d elements are no multiple of %g, the others' product",
+         self:count(), known)
+   end
    return (is_on_card(self) or self:is_contiguous()) and self:view(result)
       or self:copy():view(result)
 end

@@ -54,8 +54,16 @@ local function directory_files(path)
 end
 
 local function embedded_files(prefix)
-   local there = {}
-   for _, name in ipairs(core.assets()) do there[name] = true end
+   local there, models = {}, {}
+   for _, name in ipairs(core.assets()) do
+      there[name] = true
+      local model = name:match("^(.+)/config%.json$")
+      models[#models + 1] = model and "embedded:" .. model
+   end
+   if not there[prefix .. "/config.json"] then
+      fail("not found", "there is no model embedded:%s (there are: %s)", prefix,
+         table.concat(models, ", "))
+   end
    local function read(name) return core.asset(prefix .. "/" .. name) end
    return {
       path = "embedded:" .. prefix,

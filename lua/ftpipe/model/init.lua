@@ -99,6 +99,10 @@ local function open_base(o)
       return setmetatable(model, Model)
    end
    local raw, family = find_builtin(name)
+   if not raw and name:find("%.%a+$") then
+      fail("not found", 6, "%s: there is no such file or directory%s",
+         named.value(o, "model", name), suggest.file_hint(name))
+   end
    if not raw then
       local names = M.builtin_names()
       local hint = suggest.hint(name, names)

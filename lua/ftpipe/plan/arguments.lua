@@ -2,6 +2,7 @@
 
 local buckets = require("ftpipe.data.buckets")
 local copy = require("ftpipe.base.copy")
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local directories = require("ftpipe.store.directory")
 local evaluate = require("ftpipe.data.evaluate")
@@ -9,6 +10,7 @@ local givens = require("ftpipe.plan.given")
 local late = require("ftpipe.schedule.late")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
+local opts = require("ftpipe.base.opts")
 local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
 local transport = require("ftpipe.placement.transport")
@@ -107,8 +109,21 @@ local function check_decay(args)
    end
 end
 
+--- Refuses numbers that were set to something else since they were read.
+local function check_numbers(args)
+   for _, row in ipairs(options.rows) do
+      local name, kind = row[1], opts.type_of(row)
+      local value = args[name]
+      if (kind == "number" or kind == "int") and value ~= nil and not class.is(value, kind) then
+         usage.of(args, "{" .. name .. "}: expected %s, got %s", class.words(kind),
+            class.quoted(value))
+      end
+   end
+end
+
 --- Refuses flags that mean nothing together.
 local function check_flags(args)
+   check_numbers(args)
    directories.check(args)
    if args.patience and not args.eval_every then
       usage.of(args, "{patience} counts evaluations, give {eval_every} too")

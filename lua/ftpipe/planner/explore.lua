@@ -30,6 +30,7 @@
 --    result              stage and device by node, stage_device and stage_replicas by stage
 --    cut                 stages and the edges between them
 
+local class = require("ftpipe.base.class")
 local batch_parts = require("ftpipe.base.batch_parts")
 local checks = require("ftpipe.model.check")
 local core = require("ftpipe.core")
@@ -93,8 +94,8 @@ function M.open(what)
    if type(what) == "table" and what.nodes then return what end
    if type(what) == "string" then return models.open { model = what } end
    if type(what) == "table" and what.family then return what end
-   opts.fail("ft.explore", 'expected a model, its name or directory, as "t5-small", got a %s',
-      type(what))
+   opts.fail("ft.explore", 'expected a model, its name or directory, as "t5-small", got %s',
+      class.told(what))
 end
 
 --- Plans a graph from a file.

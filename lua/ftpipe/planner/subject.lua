@@ -108,7 +108,7 @@ function Subject:play(batches, trace)
    if batches < 1 then
       opts.fail("subject:play", "batches is %g, expected 1 or more", batches)
    end
-   return self.plays(batches, trace or false)
+   return playing.speak(self.plays(batches, trace or false))
 end
 
 --- Seconds of a batch in the long run, as `seconds`, when each stage takes so many times as long.

@@ -11,6 +11,7 @@
 local bars = require("ftpipe.page.bars")
 local core = require("ftpipe.core")
 local cache = require("ftpipe.base.cache")
+local class = require("ftpipe.base.class")
 local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local html = require("ftpipe.page.html")
@@ -310,6 +311,10 @@ local RULES = {
 --- The graph itself, or the training graph of a model.
 local function graph_of(subject, o)
    if type(subject) == "userdata" then return subject end
+   if class.of(subject) == "graph" then
+      return subject.operators or opts.fail("ft.profile", "the graph is not of a model: its nodes "
+         .. "have the costs of its file")
+   end
    local size = { batch = o.batch, source = o.source, target = o.target,
       dropout = o.dropout or subject.config.dropout_rate }
    return subject.family.training(subject.config, size)
@@ -337,7 +342,7 @@ local function seconds_of(times)
 end
 
 --- A profile of a model's training graph, or of a graph.
--- @param subject model (of ft.model) or graph with gradients
+-- @param subject model (of ft.model), graph of one (ft.graph "t5-small"), or graph with gradients
 -- @param device as in --devices, or a cluster; the first one is profiled, and stands for others
 -- @tparam[opt] table options measure (else modelled), fresh (not from the cache), whole, recompute,
 --   accumulate, optimizer, hypers, seconds, before; calibrate (of what is modelled, see
@@ -501,7 +506,7 @@ end
 M.takes = { ["ft.profile"] = RULES }
 
 guard("ft.profile", M, {
-   new = "subject: model|ftpipe.graph, device: string|table, options?: table",
+   new = "subject: model|graph|ftpipe.graph, device: string|table, options?: table",
    load = "path: string",
 }, "new")
 guard("profile", Profile, {

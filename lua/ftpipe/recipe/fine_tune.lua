@@ -52,6 +52,10 @@ end
 return function(o)
    o = opts.check("ft.fine_tune", rules, o)
    local args, task = o.args, o.task
+   if not named.are_flags(args) then
+      opts.fail("ft.fine_tune", "option 'args': expected what ft.args gives, as ft.args { preset = "
+         .. '"fine_tune" }, got a table of its own')
+   end
    core.sys.hear_asks(true) -- who asks before the first step is answered then
    directories.check(args)
    local model = models.open(args)
