@@ -7,8 +7,17 @@
 
 #include "base/alloc.h"
 
-/* AddressSanitizer knows nothing of arrays in a chunk: it is told where each ends. */
+/* AddressSanitizer, of GCC or clang, knows nothing of arrays in a chunk: it is told where each
+ * ends. */
 #ifdef __SANITIZE_ADDRESS__
+#define WATCHED 1
+#elif defined(__has_feature)
+#define WATCHED __has_feature(address_sanitizer)
+#else
+#define WATCHED 0
+#endif
+
+#if WATCHED
 #include <sanitizer/asan_interface.h>
 enum { GUARD_BYTES = 16 };
 #define guard(at, bytes)   ASAN_POISON_MEMORY_REGION(at, (size_t)(bytes))
