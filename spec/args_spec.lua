@@ -1,5 +1,6 @@
 local args = require("ftpipe.recipe.args")
 local files = require("spec.support.files")
+local ft = require("ftpipe")
 
 local declared = {
    "Does a thing.",
@@ -53,6 +54,25 @@ describe("args", function()
       assert.equal("--max-target: expected 2 to 16777216, got 1", problem.message)
       problem = files.failure(args.parse, t5, { "--max-source", "1" })
       assert.equal("--max-source: expected 2 to 16777216, got 1", problem.message)
+   end)
+
+   it("refuses rules that say what no rule says", function()
+      local function refused(words, rule)
+         local declaration = { preset = "t5", steps = rule }
+         assert.matches(words, files.failure(args.parse, declaration, {}).message)
+      end
+      refused("'steps' has a key 'defalt' %(did you mean 'default'%?%)", { defalt = 3 })
+      refused("'steps' has a key '1'", { 300 })
+   end)
+
+   it("is what ft.fine_tune takes, with numbers that are numbers", function()
+      local task = ft.task.rte {}
+      assert.matches("'args': expected what ft.args gives",
+         files.failure(ft.fine_tune, { args = { steps = 3 }, task = task }).message)
+      local typed = args.parse({ preset = "t5" }, {})
+      typed.steps, typed.lr = 3, "x"
+      assert.equal("--lr: expected a number, got 'x'",
+         files.failure(ft.fine_tune, { args = typed, task = task }).message)
    end)
 
    it("has no effort that is none, or too large", function()

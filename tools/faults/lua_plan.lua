@@ -219,4 +219,8 @@ return {
    { "lua/ftpipe/plan/swaps.lua", "return a.exposed_ns > b.exposed_ns or",
       "return a.exposed_ns < b.exposed_ns or", "spec/swaps",
       "what is waited for least is told first" },
+   { "lua/ftpipe/plan/evaluation.lua", "if partitions.has_places(o) then", "if false then",
+      "spec/evaluation", "replicas of an evaluation alone are cut by a graph of training" },
+   { "lua/ftpipe/plan/init.lua", "o.eval_only and graphs.evaluation or graphs", "graphs",
+      "spec/evaluation", "stages of an evaluation alone are counted in a graph of training" },
 }

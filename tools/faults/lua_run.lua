@@ -231,4 +231,12 @@ return {
    { "lua/ftpipe/run/training.lua", "   self.waits = waits.add(self.waits, self.timeline)\n",
       "   self.waits = waits.add(nil, self.timeline)\n", "spec/training",
       "devices are said to have done what they did in the last leg" },
+   { "lua/ftpipe/run/training.lua", "   self.interrupted = nil -- at the prompt one goes on\n", "",
+      "spec/prompt", "a run that Ctrl-C has stopped never goes on" },
+   { "lua/ftpipe/run/ranks.lua", "   core.sys.hear_asks(true)\n", "", "spec/several_faults",
+      "what asks a run to save ends the processes that serve it" },
+   { "lua/ftpipe/run/restart.lua", "if core.sys.asked(what) then", "if false then",
+      "spec/several_faults", "run --restart keeps what it is asked for to itself" },
+   { "lua/ftpipe/run/init.lua", "      self.closed = true\n", "", "spec/prompt",
+      "a closed run is closed once more" },
 }
