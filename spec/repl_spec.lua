@@ -1,3 +1,8 @@
+--- What the prompt reads, runs and shows.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
 local repl = require("ftpipe.prompt.repl")
 
 describe("repl", function()
@@ -76,7 +81,7 @@ describe("repl", function()
          and measured.median <= measured.high)
       assert.matches("^median %S+ [num]?s, half of them %S+ [num]?s to %S+ [num]?s, %d+ runs$",
          tostring(measured))
-      local out = require("spec.support.process").ftpipe { "-e",
+      local out = process.ftpipe { "-e",
          "local ft = require('ftpipe') print(ft.tools.time(function(a) return a, 8 end, 7))" }
       assert.matches("^%S+ [num]?s\n7\t8\n$", out)
       assert.fails_with(function() tools.bench(3) end, "'f': expected a function, got 3")
@@ -98,6 +103,23 @@ describe("repl", function()
       assert.matches("^model gpt2 %(gpt2%), .*\n  block%.0 %.%. 11 +12 x 7%.09 ",
          shown(ft .. "model('gpt2')"))
       assert.matches("^function: ", shown("print"))
+   end)
+
+   it("keeps what users assign apart from the program", function()
+      files.in_directory(function(directory)
+         core.sys.write_file(directory .. "/own.lua", "seen = n\nn = 3\n")
+         core.sys.write_file(directory .. "/first.lua", "k = 1 function get() return k end")
+         local words = { "-i", "-q", "-e", "told = 8", directory .. "/first.lua" }
+         local out, err = process.ftpipe(words, "table = { 1, 2 }\nprint = 3\n"
+            .. "tostring = nil\npcall = nil\nos = nil\nio = nil\nselect = { 1 }\n"
+            .. "type = 't5'\nft.cluster 'cpu:2'\ntable\ntostring\n"
+            .. "f = function() return later end\nlater = 9\nf()\nn = 2\n"
+            .. ("dofile('%s/own.lua')\nseen, n, _G.n, _G.nope\n"):format(directory)
+            .. "loadstring('return n')()\nk = 5\nget(), told\nnil\n_\nprnt\n")
+         assert.matches("^cluster cpu:2.*\n{[^\n]*1[^\n]*2 }\nnil\n9\n2\t3\t3\tnil\n3\n5\t8\n"
+            .. "nil\nnil\n", out)
+         assert.equal("stdin:1: there is no global 'prnt' (did you mean 'print'?)\n", err)
+      end)
    end)
 
    it("asks for more when a chunk is not complete", function()
@@ -123,7 +145,6 @@ describe("repl", function()
    end)
 
    it("reads chunks over lines, and says what is none", function()
-      local process = require("spec.support.process")
       local out, err = process.ftpipe({ "-i" }, "end\n{1,\n2}\n2^53\n")
       assert.matches("{ %[1%] = 1, %[2%] = 2 }\n", out)
       assert.matches("9007199254740992\n", out)
@@ -143,7 +164,7 @@ describe("repl", function()
    end)
 
    it("says what a field or a method that is not there may have been", function()
-      local _, err = require("spec.support.process").ftpipe({ "-i" }, "fruit = { apple = {} }\n"
+      local _, err = process.ftpipe({ "-i" }, "fruit = { apple = {} }\n"
          .. "fruit.aple.size = 1\nm = ft.model('t5-small')\nm:tokeniser()\nfruit.cherry.size = 1\n")
       assert.matches("'aple' %(a nil value%) %(did you mean 'apple'%?%)\n", err)
       assert.matches("'tokeniser' %(a nil value%) %(did you mean 'tokenizer'%?%)\n", err)

@@ -109,10 +109,24 @@ static int call_host(lua_State *L, const char *name, int n_args)
     return call(L, n_args);
 }
 
+/* Gives the chunk at the top the globals of the prompt that comes after it. */
+static int share_globals(lua_State *L)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "ftpipe.prompt.globals");
+    if (lua_pcall(L, 1, 1, 0) != 0) return report(L);
+    lua_getfield(L, -1, "own");
+    lua_setfenv(L, -3);
+    lua_pop(L, 1);
+    return 0;
+}
+
 /* Runs the chunk that a luaL_load function just pushed, or reports why there is none. */
-static int run_chunk(lua_State *L, int load_rc, int n_args)
+static int run_chunk(lua_State *L, int load_rc, int n_args, bool interactive)
 {
     if (load_rc != 0) return report(L);
+    int code = interactive ? share_globals(L) : 0;
+    if (code != 0) return code;
     lua_insert(L, -n_args - 1);
     return call(L, n_args);
 }
@@ -142,7 +156,7 @@ static void add_script_directory(lua_State *L, const char *script)
     lua_pop(L, 1);
 }
 
-static int run_script(lua_State *L, char **argv, int argc, int script)
+static int run_script(lua_State *L, char **argv, int argc, int script, bool interactive)
 {
     const char *name = argv[script];
     bool from_stdin = strcmp(name, "-") == 0;
@@ -154,7 +168,7 @@ static int run_script(lua_State *L, char **argv, int argc, int script)
     }
     if (!from_stdin) add_script_directory(L, name);
     for (int i = script + 1; i < argc; i++) lua_pushstring(L, argv[i]);
-    return run_chunk(L, luaL_loadfile(L, from_stdin ? NULL : name), argc - script - 1);
+    return run_chunk(L, luaL_loadfile(L, from_stdin ? NULL : name), argc - script - 1, interactive);
 }
 
 static int run_repl(lua_State *L, bool quiet)
@@ -225,16 +239,17 @@ static options scan_options(int argc, char **argv)
 }
 
 /* Runs -e CODE and -l MODULE in their order, up to the first that fails. */
-static int run_options(lua_State *L, char **argv, int end, bool *ran)
+static int run_options(lua_State *L, char **argv, options o, bool *ran)
 {
     int code = 0;
-    for (int i = 1; i < end && code == 0; i++) {
+    for (int i = 1; i < o.script && code == 0; i++) {
         const char *text = argv[i];
         if (text[0] != '-' || !takes_value(text)) continue;
         const char *value = text[2] ? text + 2 : argv[++i];
         *ran = true;
         if (text[1] == 'e') {
-            code = run_chunk(L, luaL_loadbuffer(L, value, strlen(value), "=(command line)"), 0);
+            int rc = luaL_loadbuffer(L, value, strlen(value), "=(command line)");
+            code = run_chunk(L, rc, 0, o.interactive);
         } else {
             lua_getglobal(L, "require");
             lua_pushstring(L, value);
@@ -256,16 +271,16 @@ static int run(lua_State *L, int argc, char **argv)
     bool done = o.version && !o.interactive;
     bool tells = o.version || (o.interactive && !o.quiet);
     int code = tells ? call_host(L, "version", 0) : 0;
-    if (code == 0) code = run_options(L, argv, o.script, &done);
+    if (code == 0) code = run_options(L, argv, o, &done);
     if (code == 0 && o.script < argc) {
-        code = run_script(L, argv, argc, o.script);
+        code = run_script(L, argv, argc, o.script, o.interactive);
         done = true;
     }
     if (o.interactive) return run_repl(L, o.quiet);
     if (done || code != 0) return code;
     if (isatty(STDIN_FILENO)) return run_repl(L, o.quiet);
     char dash[] = "-", *stdin_argv[] = {argv[0], dash};
-    return run_script(L, stdin_argv, 2, 1);
+    return run_script(L, stdin_argv, 2, 1, false);
 }
 
 /* What launchers say in the environment of each process: how many there are. */

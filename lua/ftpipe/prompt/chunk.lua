@@ -1,9 +1,9 @@
 --- A piece of text as something to run: statements, an expression, or a question.
 
 local core = require("ftpipe.core")
+local globals = require("ftpipe.prompt.globals")
 local help = require("ftpipe.prompt.help")
 local style = require("ftpipe.prompt.style")
-local suggest = require("ftpipe.base.suggest")
 local words = require("ftpipe.prompt.words")
 
 local M = {}
@@ -14,30 +14,9 @@ local function is_open(problem)
    return problem:find("near '<eof>'$") ~= nil and not problem:find("unfinished string", 1, true)
 end
 
-local function globals()
-   local names = {}
-   for name in pairs(_G) do names[#names + 1] = tostring(name) end
-   return names
-end
-
--- What chunks see: the globals, where one that was never assigned is an error.
-local assigned = {}
-local GLOBALS = setmetatable({}, {
-   __index = function(_, name)
-      local value = rawget(_G, name)
-      if value ~= nil or assigned[name] then return value end
-      error(("there is no global '%s'%s"):format(tostring(name),
-         suggest.hint(tostring(name), globals())), 2)
-   end,
-   __newindex = function(_, name, value)
-      assigned[name] = true
-      rawset(_G, name, value)
-   end,
-})
-
 local function load(text)
    local chunk, problem = loadstring(text, "=stdin")
-   if chunk then return setfenv(chunk, GLOBALS) end
+   if chunk then return setfenv(chunk, globals.typed) end
    return nil, problem
 end
 

@@ -3,6 +3,7 @@
 
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
+local globals = require("ftpipe.prompt.globals")
 local keys = require("ftpipe.base.keys")
 local reference = require("ftpipe.prompt.reference")
 local suggest = require("ftpipe.base.suggest")
@@ -33,6 +34,7 @@ end
 --- What value.name is, as far as it can be seen.
 local function field(value, name)
    if value == package.loaded.ftpipe and is_part(name) then return value[name] end
+   if value == globals.own then return globals.peek(name) end
    for _ = 1, MOST_PARENTS do
       if type(value) == "table" then
          local found = rawget(value, name)
@@ -47,6 +49,9 @@ end
 local function each_field(value, see)
    if value == package.loaded.ftpipe then
       for _, part in ipairs(reference.parts()) do see(part.name:sub(4), {}) end
+   end
+   if value == globals.own then
+      for _, name in ipairs(globals.names()) do see(name, globals.peek(name)) end
    end
    local owner = class.of(value)
    for _, entry in ipairs(owner and reference.calls(owner:gsub("^ftpipe%.", "") .. ":") or {}) do
@@ -76,7 +81,7 @@ end
 
 --- The value of { "a", "b" } for a.b; nil when it cannot be seen.
 local function resolve(chain)
-   local value = rawget(_G, chain[1])
+   local value = globals.peek(chain[1])
    for i = 2, #chain do
       if value == nil then return nil end
       value = field(value, chain[i])
@@ -200,10 +205,8 @@ local function in_code(list, open, line)
    if rules then
       return keys(rules), prefix, " = "
    end
-   local names = { unpack(KEYWORDS) }
-   for key in next, _G do
-      if type(key) == "string" then names[#names + 1] = key end
-   end
+   local names = globals.names()
+   for _, word in ipairs(KEYWORDS) do names[#names + 1] = word end
    return prefix ~= "" and names or {}, prefix, ""
 end
 

@@ -5,6 +5,7 @@ local chunks = require("ftpipe.prompt.chunk")
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
+local globals = require("ftpipe.prompt.globals")
 local help = require("ftpipe.prompt.help")
 local history = require("ftpipe.prompt.history")
 local show = require("ftpipe.prompt.show")
@@ -170,8 +171,8 @@ local LONG_SECONDS = 0.1 -- what takes so long says how long
 --- Keeps the first value of a chunk: _, _n and Out[n].
 local function keep(prompt, values)
    if not values then return end
-   rawset(_G, "_", values[1])
-   rawset(_G, "_" .. prompt.number, values[1])
+   globals.own._ = values[1]
+   globals.own["_" .. prompt.number] = values[1]
    prompt.out[prompt.number] = values[1]
 end
 
@@ -214,7 +215,7 @@ local function run_own(prompt)
       .. "/ftpipe/init.lua"
    if core.sys.exists(path) ~= "file" then return end
    local chunk, problem = loadfile(path)
-   if chunk then problem = run_chunk(prompt, chunk, {}) end
+   if chunk then problem = run_chunk(prompt, globals.adopt(chunk), {}) end
    if problem then style.problem(problem) end
 end
 
@@ -223,9 +224,9 @@ local function new(terminal)
       terminal = terminal, queue = {}, number = 1, out = {}, keeps = core.sys.isatty(0),
    }, Prompt)
    local ft = require("ftpipe")
-   local globals = { ft = ft, help = HELP, Out = prompt.out, compare = ft.compare,
+   local names = { ft = ft, help = HELP, Out = prompt.out, compare = ft.compare,
       page = ft.tools.page, time = ft.tools.time, bench = ft.tools.bench }
-   for name, value in pairs(globals) do
+   for name, value in pairs(names) do
       rawset(_G, name, value)
    end
    if prompt.keeps then
