@@ -28,6 +28,14 @@ describe("the program", function()
       assert.equal(("2\t%s\ttrue\ta\t-b\n"):format(path), (ftpipe { path, "a", "-b" }))
    end)
 
+   it("takes none of its own options for flags of a recipe", function()
+      local code = "local ft = require('ftpipe') print(ft.args({ preset = 't5' }).batch, #arg)"
+      assert.equal("32\t0\n", (ftpipe { "-e", code }))
+      local out, err = ftpipe({ "-q", "-i", "--color=never" }, "args = ft.args { preset = 't5' }\n"
+         .. "args.batch, #arg\narg = { '--batch', '7' }\nft.args({ preset = 't5' }).batch\n")
+      assert.same({ "32\t0\n7\n\n", "" }, { out, err })
+   end)
+
    it("finds modules beside the script", function()
       core.sys.write_file(directory .. "/beside.lua", "return 'found'")
       core.sys.write_file(directory .. "/main.lua", "print(require('beside'))")

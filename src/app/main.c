@@ -131,7 +131,9 @@ static int run_chunk(lua_State *L, int load_rc, int n_args, bool interactive)
     return call(L, n_args);
 }
 
-/* The global `arg`: arg[0] is the script, what follows it counts from 1, what precedes from -1. */
+/* The global `arg`: arg[0] is the script, what follows it counts from 1, what precedes from -1.
+ * Without a script all precedes, as `luajit` has it: options of the program are none of a recipe.
+ */
 static void set_arg(lua_State *L, char **argv, int argc, int script)
 {
     lua_createtable(L, argc, script + 1);
@@ -262,7 +264,7 @@ static int run_options(lua_State *L, char **argv, options o, bool *ran)
 static int run(lua_State *L, int argc, char **argv)
 {
     options o = scan_options(argc, argv);
-    set_arg(L, argv, argc, o.script < argc ? o.script : 0);
+    set_arg(L, argv, argc, o.script);
     if (o.bad) {
         lua_pushstring(L, argv[o.bad]);
         return call_host(L, "bad_option", 1);

@@ -79,7 +79,7 @@ local function command()
    local first = 0
    while arg and arg[first - 1] do first = first - 1 end
    for i = first, arg and #arg or -1 do
-      words[#words + 1] = legible(arg[i])
+      words[#words + 1] = arg[i] and legible(arg[i]) -- without a script there is no arg[0]
    end
    return words
 end
