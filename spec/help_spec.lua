@@ -2,6 +2,7 @@
 
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
+local files = require("spec.support.files")
 local ft = require("ftpipe")
 local help = require("ftpipe.prompt.help")
 local parts = require("ftpipe.parts")
@@ -108,5 +109,30 @@ describe("help", function()
          assert.matches(pattern, out)
       end
       assert.matches("there is no help on 'nothing_at_all'", err)
+   end)
+
+   it("has a tour of lines that run, and say what they are said to say", function()
+      local tour, lines = process.ftpipe({ "-i", "-q" }, "help\n"), {}
+      for line in tour:gmatch("\n  ([^\n]*)") do lines[#lines + 1] = line:gsub("   .*", "") end
+      assert.is_true(#lines > 12, tour)
+      files.in_directory(function(directory)
+         local typed = {}
+         for i, line in ipairs(lines) do
+            typed[i] = ("%s\nprint('end of %d')"):format(line, i):gsub("plan%.html",
+               directory .. "/%0")
+         end
+         local out, err = process.ftpipe({ "-i", "-q" }, table.concat(typed, "\n") .. "\n")
+         assert.equal("", err)
+         local at = 1
+         for i, line in ipairs(lines) do
+            local first, last = out:find(("end of %d\n"):format(i), at, true)
+            local is_silent = line:find("^[%w.]+ = ") or line:find(":html", 1, true)
+            assert.equal(not is_silent, first > at, line)
+            at = last + 1
+         end
+         assert.matches("\n%d[%d.]+\ttrue\t", out) -- it fits
+         assert.not_matches("the plans are alike", out)
+         assert.equal("file", core.sys.exists(directory .. "/plan.html"))
+      end)
    end)
 end)

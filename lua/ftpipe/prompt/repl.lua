@@ -19,14 +19,18 @@ M.compile = chunks.compile
 
 local TOUR = [[
 A model on devices that need not be here; an expression prints its value:
-  p = ft.explore("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
+  o = { devices = "sim:4x11GB", batch = 40, source = 320, optimizer = "adafactor" }
+  p = ft.explore("t5-3b", o)
   p                                   stages, memory, prediction
   p.seconds, p.fits, p.stages[1]      the same as values
   p:why("decoder/block.3")            what it would be on each other device
   q = p:move("decoder/block.3", 2)
   p.plan:diff(q.plan)                 what is then different
-  compare(p, q); p:timeline(); p:html("plan.html")
-  compare(p, ft.explore("t5-3b", { devices = "sim:8x11GB", batch = 40, source = 320 }))
+  compare(p, q)
+  p:timeline()                        each device in time
+  p:html("plan.html")                 a page of all that
+  o.devices = "sim:8x11GB"
+  compare(p, ft.explore("t5-3b", o))
 What is fastest, what else there is, and what would help when nothing fits:
   ft.planner("t5-3b", { devices = "sim:4x11GB", batch = 40, source = 320 })
 All partitioners on one graph:
