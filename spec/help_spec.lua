@@ -69,6 +69,12 @@ describe("help", function()
          .line("wait", { type = "seconds" }))
    end)
 
+   it("says of a call its first sentence, which does not end within braces", function()
+      assert.matches("\n      The flags of the running script: ft%.args { %.%.%. }%.$",
+         help.brief(ft.args))
+      assert.matches("^ft%.tensor%.ops%.NAME%(", help.on_name("ft.tensor.ops"))
+   end)
+
    it("has the pages, and says what a misspelt name may have been", function()
       for _, topic in ipairs(reference.topics()) do
          assert.matches("^# ", reference.topic(topic))
@@ -109,6 +115,32 @@ describe("help", function()
          assert.matches(pattern, out)
       end
       assert.matches("there is no help on 'nothing_at_all'", err)
+   end)
+
+   it("is on what a variable holds before a name of the reference", function()
+      local function said(lines)
+         return process.ftpipe({ "-i", "-q" }, "run = ft.cluster 'cpu:2'\nargs = {}\n"
+            .. "x = ft.explore('t5-small', { devices = 'sim:2x11GB', batch = 4, source = 8 })\n"
+            .. "t = ft.tensor { 1 }\nload = ft.plan.load\nexplore = ft.explore\n" .. lines .. "\n")
+      end
+      assert.matches('^methods of a cluster:.*\n\nft%.run: help "ft%.run"\n\n$', (said "?run"))
+      assert.matches("^ft%.args\n", (said "?args"))
+      assert.matches('^ft%.plan%.load%(path%).*\nft%.graph%.load, .*: help "load"\n\n$',
+         (said "?load"))
+      assert.equal((said "?ft.explore"), (said "?explore"))
+      assert.matches("^subject:why%(node%)\n", (said "?x:why"))
+      assert.matches("^tensor:sum%(axis%)\n", (said "?t:sum"))
+      assert.matches("^lua/ftpipe/planner/subject%.lua:%d+\n", (said "??x:why"))
+   end)
+
+   it("is on help itself, and says of what there is none", function()
+      local out, err = process.ftpipe({ "-i", "-q" }, "help(help)\n?help\nhelp(nil)\n"
+         .. "??plan:why\n?colour:of\n")
+      assert.equal(2, select(2, out:gsub("A model on devices that need not be here", "")))
+      assert.not_matches("declaration", out)
+      assert.equal("there is no help on nil; help alone is the tour\n"
+         .. "'plan:why' is a name: ?? shows the source of a value, as ??ft.explore or ??p.why\n"
+         .. "there is no help on 'colour:of'\n", err)
    end)
 
    it("has a tour of lines that run, and say what they are said to say", function()

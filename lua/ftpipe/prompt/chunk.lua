@@ -20,19 +20,43 @@ local function load(text)
    return nil, problem
 end
 
--- What to say of a question: the name or the expression behind "?".
+--- The value of an expression, where x:name is the method itself; nil when it has none.
+local function value_of(text)
+   local chunk = load("return " .. text:gsub(":([%a_][%w_]*)$", ".%1"))
+   local ok, value = true, nil
+   if chunk then ok, value = pcall(chunk) end
+   if ok then return value end
+   return nil
+end
+
+--- Whether a text is a variable, or a field or a method of one, and not a name in ft.
+local function is_of_variable(text)
+   local root = text:match("^([%a_][%w_]*)[%w_.:]*$")
+   return root ~= nil and root ~= "ft" and globals.peek(root) ~= nil
+end
+
+-- What to say of a question: of a variable what it holds, before a name of the reference.
 local ANSWERS = {
-   ["?"] = function(value) return help.on_value(value) end,
-   ["??"] = function(value) return help.source(value) end,
+   ["?"] = function(text)
+      local first = is_of_variable(text) and value_of(text)
+      local page = first and help.on_value(first)
+      if page then return page .. help.beside(text, page) end
+      local value = not help.on_name(text) and value_of(text)
+      return help.on_name(text) or value and help.on_value(value)
+   end,
+   ["??"] = function(text)
+      local value = value_of(text)
+      if value == nil and help.on_name(text) then
+         core.fail("not found", ("'%s' is a name: ?? shows the source of a value, as ??ft.explore "
+            .. "or ??p.why"):format(text))
+      end
+      return help.source(value)
+   end,
 }
 
 --- Answers "?x": x is a name of the reference, or an expression whose value is looked at.
 local function question(mark, text)
-   local known = mark == "?" and help.on_name(text)
-   local chunk = not known and load("return " .. text)
-   local ok, value = true, nil
-   if chunk then ok, value = pcall(chunk) end
-   local answer = known or ok and value ~= nil and ANSWERS[mark](value)
+   local answer = ANSWERS[mark](text)
    if answer then return answer end
    core.fail("not found", ("there is no help on '%s'%s"):format(text, help.hint(text)))
 end

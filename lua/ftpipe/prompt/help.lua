@@ -3,21 +3,42 @@
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local reference = require("ftpipe.prompt.reference")
+local style = require("ftpipe.prompt.style")
 local suggest = require("ftpipe.base.suggest")
 
 local M = {}
+
+local BELOW = (" "):rep(6) -- what is said of a call, under it
+
+local DEPTH = { ["("] = 1, ["{"] = 1, [")"] = -1, ["}"] = -1 }
+
+--- Where the first sentence of a paragraph ends: at a period that is none of "...", nor within
+-- quotes or braces. Nil where there is none.
+local function sentence_end(line)
+   local depth, is_quoted = 0, false
+   for at, sign in line:gmatch("()([\"(){}.])") do
+      if sign == '"' then is_quoted = not is_quoted end
+      if not is_quoted then depth = depth + (DEPTH[sign] or 0) end
+      local ends = sign == "." and depth == 0 and not is_quoted
+      if ends and line:find("^[^.]%.%f[%z%s]", at - 1) then return at end
+   end
+   return nil
+end
 
 --- The first sentence of a text.
 local function first_sentence(text)
    local line = text:match("^(.-)\n\n") or text
    line = line:gsub("\n", " ")
-   return line:match("^(.-%.)%s") or line:match("^(.-)[.:]?$") .. "."
+   local last = sentence_end(line)
+   return last and line:sub(1, last) or line:match("^(.-)[.:]?$") .. "."
 end
 
+--- Lines of calls with what each does, as wide as the terminal.
 local function listed(calls)
    local lines = {}
    for i, entry in ipairs(calls) do
-      lines[i] = ("  %s\n      %s"):format(entry.call, first_sentence(entry.text))
+      local said = style.as_wide(first_sentence(entry.text), #BELOW):gsub("\n", "\n" .. BELOW)
+      lines[i] = ("  %s\n%s%s"):format(entry.call, BELOW, said)
    end
    return table.concat(lines, "\n")
 end
@@ -49,8 +70,25 @@ function M.on_name(name)
    local page = reference.topic(name) -- before methods of that name
    if page then return page end
    local entries = reference.find(name)
+   if not entries[1] then entries = reference.find(name .. ".NAME") end -- ft.tensor.ops
    if entries[1] then return joined(entries) end
    return of_class(name) or M.on_option(name)
+end
+
+--- What else is called as a variable whose own page is shown: 'ft.run: help "ft.run"'; "" when
+-- nothing is.
+-- @tparam string name
+-- @tparam string page
+function M.beside(name, page)
+   if (M.on_name(name) or page) == page then return "" end
+   local names, seen = {}, {}
+   for _, entry in ipairs(reference.topic(name) and {} or reference.find(name)) do
+      if not seen[entry.name] then names[#names + 1] = entry.name end
+      seen[entry.name] = true
+   end
+   if #names == 1 then name = names[1] end
+   local what = names[1] and table.concat(names, ", ") or "the name"
+   return ('\n\n%s: help "%s"'):format(what, name)
 end
 
 --- An option by its name in Lua or as a flag.
@@ -75,7 +113,9 @@ local function names()
 end
 
 --- " (did you mean 'x'?)", or "".
-function M.hint(name) return suggest.hint(name, names()) end
+function M.hint(name)
+   return M.on_name(name) and "" or suggest.hint(name, names())
+end
 
 --- The upvalue of that name; nil of functions that have none.
 local function upvalue(f, name)
@@ -146,6 +186,9 @@ end
 function M.on_value(value)
    if type(value) == "string" then return M.on_name(value) end
    if value == require("ftpipe") then return M.overview() end
+   local meta = debug.getmetatable(value)
+   local own = type(meta) == "table" and rawget(meta, "__help")
+   if own then return own end
    local name, part = name_of(value)
    if name then return M.on_name(name) or part and M.on_name(part) end
    return class.of(value) and of_class((class.of(value):gsub("^ftpipe%.", "")))

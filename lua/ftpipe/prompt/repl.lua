@@ -45,12 +45,15 @@ completes.]]
 
 --- `help` at the prompt: a value that shows the tour, and a function.
 local HELP = setmetatable({}, {
+   __help = TOUR,
    __tostring = function() return TOUR end,
-   __call = function(_, value)
-      if value == nil then return print(TOUR) end
-      local answer = help.on_value(value)
+   __call = function(_, ...)
+      if select("#", ...) == 0 then return print(TOUR) end
+      local value = (...)
+      local answer = value ~= nil and help.on_value(value)
       if answer then return print(style.as_wide(answer)) end
-      core.fail("not found", ("there is no help on %s%s"):format(class.quoted(value),
+      core.fail("not found", ("there is no help on %s%s"):format(value ~= nil and
+         class.quoted(value) or "nil; help alone is the tour",
          type(value) == "string" and help.hint(value) or ""))
    end,
 })

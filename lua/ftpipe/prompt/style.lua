@@ -23,10 +23,11 @@ function M.prompt(text)
    return ("\1\27[1m\1%s\1\27[0m\1"):format(text)
 end
 
---- Text as the terminal is wide; as it is where stdout is none.
-function M.as_wide(text)
+--- Text as the terminal is wide, without so many characters in front of each line; as it is where
+-- stdout is none.
+function M.as_wide(text, taken)
    local columns = core.sys.isatty(1) and core.sys.columns()
-   return columns and words.wrapped(text, columns) or text
+   return columns and words.wrapped(text, math.max(1, columns - (taken or 0))) or text
 end
 
 --- Says what went wrong, on stderr.
