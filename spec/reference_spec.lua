@@ -18,6 +18,16 @@ describe("doc/lua.md", function()
       assert.is_nil(page:find("\n### [^\n]*\n\n###"))
    end)
 
+   it("stands without the source: it names no file of it", function()
+      local page = core.sys.read_file("doc/lua.md"):gsub("^.-\n## ", "")
+      for path in page:gmatch("[%w_/.]+%.[%l]+%f[^%w]") do
+         local is_source = path:find("%.lua$") or path:find("%.[ch]$")
+         assert.is_true(not is_source or path == "FILE.lua" or path == "recipe.lua"
+            or path:find("^examples/") ~= nil or path:find("^recipes/") ~= nil, path)
+      end
+      assert.is_nil(page:find("ftpipe%.%l+%.%l") or page:find("see judge", 1, true))
+   end)
+
    it("says what the tables of plans and simulations have", function()
       local ft = require("ftpipe")
       local subject = ft.explore("t5-small", { devices = "sim:2x11GB", batch = 4, swap = "auto",

@@ -373,7 +373,7 @@ static int tensor_view(lua_State *L)
     return finish(L, ft_tensor_reshape(box, tensor, &shape, &err), &err);
 }
 
-/* t:copy(): a contiguous copy; t:to(dtype), of which base/tensor.lua makes more, converts it. */
+/* t:copy(): a contiguous copy; t:to(dtype) converts it. */
 static int tensor_to(lua_State *L)
 {
     ft_tensor *tensor = script_check_tensor(L, 1);

@@ -11,7 +11,7 @@
 --    local o = opts.check("pipeline", rules, given)
 --
 -- Unknown keys, missing ones and wrong values are errors that name the line of the caller, the key
--- and what was expected. recipe/args.lua reads flags with the same rules.
+-- and what was expected. ft.args reads flags with the same rules.
 
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")

@@ -152,7 +152,7 @@ local RULES = {
 --   configuration, or "embedded:NAME" for one inside the program; adapter: a directory of adapters
 --   for it; init = "random": initial values instead of weights; or the first alone, as a text
 -- @treturn model .raw (config.json), .config, .family, .files, .checkpoint (nil: initial values),
---   .notes (lines: what a user should know of the checkpoint), .lora (ftpipe.model.adapters; nil:
+--   .notes (lines: what a user should know of the checkpoint), .lora (its adapters; nil:
 --   it has no adapters)
 function M.open(o)
    if type(o) == "string" then o = { model = o } end

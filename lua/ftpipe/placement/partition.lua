@@ -4,8 +4,11 @@
 --    local result = ft.partition(problem, { method = "seq", cost = "sum" })
 --    print(result)
 --
--- A problem is a table of lists by node and by edge, and of devices; src/problem/problem.h says
--- what each of them means.
+-- A problem is a table of lists. By node: node_ns (a list for each kind of device), fixed_bytes,
+-- saved_bytes (of each micro-batch in flight), tie (nodes of one number share a device), pin (its
+-- only device), cheap (made again where it is used). By edge: edge_from, edge_to, edge_bytes,
+-- edge_grad_bytes. `devices` has rows { kind =, slowdown =, memory_bytes =, bytes_per_s = };
+-- in_flight is a number of micro-batches. Nodes, devices and kinds count from 1.
 
 local bars = require("ftpipe.page.bars")
 local class = require("ftpipe.base.class")
@@ -174,7 +177,7 @@ local RULES = {
 --   node), cost ("overlap"), seed, effort (millions of steps; the default takes some
 --   seconds at most), deadline_ms, max_stages, max_stages_per_device, blocks, max_down_sets,
 --   in_order, straight, free_transfers; referee (true, or the seconds
---   it has: see placement/referee.lua)
+--   it has: what cbc, a solver of integer programmes, says of the result)
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
 --   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was
 --   spent: as much gives the same on any machine), work (all of it, in millions of steps), method;

@@ -119,8 +119,8 @@ end
 --- A plan for training.
 -- @tparam table given either model, data (as the task loads it, or nil), args (of ft.args), with
 --   schedule and partition in place of theirs if they are given; or model, buckets, batches, the
---   options of plan/options.lua and of settled.lua. schedule: a name, or what ft.schedule gives;
---   partition: a name, a plan file, a list of scopes, or a function, see ftpipe.plan.partition
+--   options below. schedule: a name, or what ft.schedule gives; partition: a name, a plan file, a
+--   list of scopes, or a function
 -- @treturn plan with options (what follows from those given, too); devices (rows with name,
 --   memory_bytes, ...); partition (stage by forward node, device by stage, name); n_stages; memory
 --   (by device: bytes by class, and total); recompute (by stage, whether); graphs (by bucket);

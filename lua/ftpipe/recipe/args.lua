@@ -12,7 +12,7 @@
 --    }
 --
 -- SCRIPT in an example is the script's own name. --micro-batches is args.micro_batches. Rules are
--- those of base/opts.lua. A flag of type "boolean" takes no value. A wrong flag or value ends the
+-- those of ft.opts. A flag of type "boolean" takes no value. A wrong flag or value ends the
 -- program with one line and exit code 2.
 
 local argparse = require("argparse")

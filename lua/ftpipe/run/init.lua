@@ -1,8 +1,8 @@
 --- A run: a plan executed on real devices.
 --
--- Its training loop is lua/ftpipe/run/training.lua. With --out it leaves a directory: what
--- store/directory.lua lists, checkpoints/ (store/state.lua), predictions, and hf/, the model of the
--- best evaluation, or the last.
+-- With --out it leaves a directory: run.json (what was asked for), recipe.lua, log.txt, plan.txt,
+-- metrics.jsonl (a row for each step and evaluation), timeline.json (of the last leg),
+-- summary.json, checkpoints/, predictions, and hf/, the model of the best evaluation, or the last.
 
 local best = require("ftpipe.run.best")
 local core = require("ftpipe.core")
@@ -250,7 +250,7 @@ local function evaluate(run)
 end
 
 --- Loss and metrics on the evaluation data. Training that was left early ends first, at run.done.
--- @treturn score see score.lua
+-- @treturn score metric, unit, better, value, metrics, loss, examples (how many), predictions
 -- @raise cancelled: a signal came
 function Run:evaluate()
    self:need("data", "run:evaluate()")

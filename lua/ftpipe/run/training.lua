@@ -252,7 +252,7 @@ end
 
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
--- In legs, each followed by an evaluation (see judge) or a checkpoint, where --eval-every and
+-- In legs, each followed by an evaluation or a checkpoint, where --eval-every and
 -- --save-every ask for it. Where evaluations were made, also in a part that the run goes on from,
 -- the last step is evaluated too, and the run then has the best weights, when --out has kept them.
 -- After Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.

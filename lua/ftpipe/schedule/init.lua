@@ -40,7 +40,7 @@ end
 
 --- The schedules of the program: { name =, doc = (one line), weights = ("own", or which it reads
 -- when they are late), synchronous =, splits =, interleaves =, groups =, folds =, replicates =,
--- flat =, serial = (columns of src/schedule/schedule.h) }.
+-- flat = (every stage holds all micro-batches of a batch), serial = (one is under way at a time) }.
 function M.list() return core.schedule.list() end
 
 --- The name of a schedule (a name, or a rule).

@@ -24,7 +24,8 @@ local M = {}
 
 --- The tasks of one update, in their order.
 -- @function ft.swap.compose
--- @tparam table o layers, devices, samples and the like, as of swap/tasks.lua
+-- @tparam table o mode ("pipeline", or "data"), devices, samples, forward_micro, backward_micro
+--   (samples of a micro-batch), forward_packs, backward_packs (rows { first, last })
 M.compose = tasks.compose
 
 --- Packs of so many layers, the remainder first.

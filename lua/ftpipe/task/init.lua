@@ -100,7 +100,8 @@ end
 -- A definition has
 --    kind        what a prediction is; a model has one too, and they have to agree
 --    name        as in summary.json
---    layouts     the forms in which the data is distributed, see data/files.lua
+--    layouts     the forms in which the data is distributed, rows { name =, train =, eval = } with
+--                names of files; optionally read, a function from a path to rows, and columns
 --    sample      function(): train and evaluation rows of the embedded data, in the first layout;
 --                optional
 -- and what its kind asks for. Of text2text that is
@@ -487,7 +488,7 @@ end
 --- Names of the tasks that are there.
 function M.names() return modules("ftpipe.task") end
 
---- The task of task/NAME.lua.
+--- A task of the program, by its name.
 -- @treturn function(overrides)
 -- @raise invalid argument: there is none
 function M.named(name)
