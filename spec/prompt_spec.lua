@@ -119,7 +119,7 @@ describe("the prompt on a terminal", function()
       t:type("2, schedule = 'gp" .. TAB)
       t:wait("ipe'$")
       t:type("\21ft.schedule." .. TAB)
-      t:wait("interleaves.-runs.-ft%.schedule%.$")
+      t:wait("interleaves.-splits.-ft%.schedule%.$")
    end)
 
    it("survives Ctrl-C in a loop of Lua", function()

@@ -122,6 +122,45 @@ describe("repl", function()
       end)
    end)
 
+   it("offers what may stand there: choices, devices, names, methods for users", function()
+      local complete = require("ftpipe.prompt.complete")
+      local globals, ft = require("ftpipe.prompt.globals"), require("ftpipe")
+      globals.own.p = ft.explore("t5-small", { devices = "sim:2x11GB", batch = 4,
+         partition = "seq" })
+      globals.own.ft, globals.own.help = ft, print
+      finally(function()
+         for _, name in ipairs { "p", "ft", "help" } do globals.own[name] = nil end
+      end)
+      local function expect(line, with, without)
+         local names = " " .. table.concat((complete.candidates(line)), " ") .. " "
+         for name in with:gmatch("%S+") do
+            assert.is_truthy(names:find(" " .. name .. " ", 1, true), line .. name .. ":" .. names)
+         end
+         for name in (without or ""):gmatch("%S+") do
+            assert.is_nil(names:find(" " .. name .. " ", 1, true), line .. name)
+         end
+      end
+      expect('ft.cluster "', "cpu:2 sim:4x11GB", "t5-small README.md")
+      expect('ft.explore("t5-3b", { devices = "', "cpu:2 sim:8x2080ti", "t5-small README.md")
+      expect('x = { devices = "', "cpu:2", "README.md")
+      expect('ft.partition(x, { method = "', "best mixed seq", "README.md")
+      expect('ft.args { preset = "', "fine_tune t5", "README.md")
+      expect('help "', "ft.explore plan:why schedules", "README.md")
+      expect('ft.explore("', "t5-small README.md", "cpu:2")
+      expect('ft.graph.load("', "README.md", "t5-small")
+      expect('p:html("', "README.md", "t5-small")
+      expect('ft.units.bytes("', "", "README.md")
+      expect('p.plan:save("', "README.md")
+      expect("p:timeline { ", "batches ascii")
+      expect("p.plan:timeline({ ", "batches ascii")
+      expect("ft.fine_tune{ ", "args task")
+      expect("ft.task.", "rte wic load")
+      expect("p:", "why timeline", "__tostring made_of lasts plays")
+      expect("p.", "seconds stages", "__index __name takes")
+      expect("p.__", "__name")
+      expect("ft.graph.", "load", "takes open")
+   end)
+
    it("asks for more when a chunk is not complete", function()
       local chunk, _, more = repl.compile("for i = 1, 2 do")
       assert.is_nil(chunk)

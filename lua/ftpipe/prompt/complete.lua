@@ -4,7 +4,9 @@
 local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local globals = require("ftpipe.prompt.globals")
+local help = require("ftpipe.prompt.help")
 local keys = require("ftpipe.base.keys")
+local quoted = require("ftpipe.prompt.quoted")
 local reference = require("ftpipe.prompt.reference")
 local suggest = require("ftpipe.base.suggest")
 local words = require("ftpipe.prompt.words")
@@ -15,6 +17,8 @@ local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for"
    "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
 local MOST_PARENTS = 8 -- of a chain of __index
 local MOST_SHOWN = 200
+
+local function ANY() end -- a function that has help
 
 --- The table of a metatable's __index; nil of what is a function.
 local function parent_of(value)
@@ -45,17 +49,43 @@ local function field(value, name)
    end
 end
 
+--- Whether a value is ft, a part of it or an object of its classes, whose functions have help when
+-- they are for users.
+local function is_ours(value)
+   local kind = class.of(value)
+   if kind and reference.calls(kind:gsub("^ftpipe%.", "") .. ":")[1] then return true end
+   for _, part in ipairs(reference.parts()) do
+      if rawget(require("ftpipe"), part.name:sub(4)) == value then return true end
+   end
+   return false
+end
+
+local has_help = setmetatable({}, { __mode = "k" }) -- by function
+
+--- Whether a function is one for users.
+local function is_for_users(f)
+   if has_help[f] == nil then
+      local name = help.name_of(f)
+      has_help[f] = name ~= nil and reference.call(name) ~= nil
+   end
+   return has_help[f]
+end
+
 --- Calls see(name, value) for every name that can stand behind a value and a dot.
 local function each_field(value, see)
+   if value == nil then return end
    if value == package.loaded.ftpipe then
       for _, part in ipairs(reference.parts()) do see(part.name:sub(4), {}) end
    end
    if value == globals.own then
       for _, name in ipairs(globals.names()) do see(name, globals.peek(name)) end
    end
+   if value == package.loaded["ftpipe.task"] then
+      for _, name in ipairs(value.names()) do see(name, {}) end
+   end
    local owner = class.of(value)
    for _, entry in ipairs(owner and reference.calls(owner:gsub("^ftpipe%.", "") .. ":") or {}) do
-      see(entry.name:match("[%w_]+$"), print) -- a function, whichever
+      see(entry.name:match("[%w_]+$"), ANY) -- a function, whichever
    end
    for _ = 1, MOST_PARENTS do
       if value == nil then return end
@@ -129,13 +159,29 @@ local function read(line)
    return list, open
 end
 
+--- What the reference calls it: "ft.explore", "plan:timeline" of p.timeline; nil of what is none of
+-- ft's.
+local function called(chain)
+   if not chain then return nil end
+   if chain[1] == "ft" then return table.concat(chain, ".") end
+   if #chain == 1 and chain[1] == "help" then return "help" end
+   local owner = #chain > 1 and class.of(resolve { unpack(chain, 1, #chain - 1) })
+   if owner then return owner:gsub("^ftpipe%.", "") .. ":" .. chain[#chain] end
+   local value = resolve(chain)
+   local may_be_called = type(value) == "function" or type(value) == "table"
+   return may_be_called and help.name_of(value) or nil
+end
+
 --- The rules of the options of a call of ft; nil when there are none.
 local function rules_of(chain)
-   if not chain or chain[1] ~= "ft" or not is_part(chain[2] or "") then return nil end
-   local part = require("ftpipe")[chain[2]]
-   local takes = type(part) == "table" and rawget(part, "takes")
-   if type(takes) ~= "table" then return nil end
-   return takes[table.concat(chain, ".")]
+   local name = called(chain)
+   local own = name and name:match("^ft%.([%w_]+)")
+   if own then field(require("ftpipe"), own) end -- loads the part
+   for module, loaded in pairs(name and package.loaded or {}) do
+      local takes = module:find("^ftpipe%.") and type(loaded) == "table" and rawget(loaded, "takes")
+      if type(takes) == "table" and takes[name] then return takes[name] end
+   end
+   return nil
 end
 
 -- ---------------------------------------------------------------------------------------------
@@ -155,7 +201,7 @@ local function files(text)
    return list
 end
 
---- Inside quotes: keys of t["...; choices of an option; models; files.
+--- Inside quotes: keys of t["...; what an option or an argument may be; files.
 local function in_string(list, open)
    local word, before = list[#list], list[#list - 1]
    local typed, bracket = word.text:sub(2), open[#open]
@@ -166,22 +212,32 @@ local function in_string(list, open)
       end)
       return names, typed, word.text:sub(1, 1) .. "]"
    end
-   local rules = bracket and rules_of(bracket.call)
-   local option = before and before.text == "=" and list[#list - 2]
-   local rule = rules and option and rules[option.text]
-   if rule and rule.choices then return rule.choices, typed, word.text:sub(1, 1) end
-   local names = files(typed)
-   local call = bracket and bracket.call or chain_before(list, #list - 1)
-   if call and call[1] == "ft" and (bracket == nil or bracket.at == #list - 1) then
-      for _, name in ipairs(require("ftpipe").model.builtin_names()) do names[#names + 1] = name end
+   local names, takes_files
+   local option = bracket and bracket.sign == "{" and before.text == "=" and list[#list - 2]
+   if option then
+      local rules = rules_of(bracket.call)
+      names, takes_files = quoted.of_option(option.text, rules and rules[option.text])
+   else
+      local direct = chain_before(list, #list - 1)
+      local call = direct or bracket and bracket.call
+      names, takes_files = quoted.of_argument(called(call),
+         direct ~= nil or bracket and bracket.at == #list - 1)
    end
+   if not takes_files then return names, typed, word.text:sub(1, 1) end
+   names = { unpack(names) }
+   for _, name in ipairs(files(typed)) do names[#names + 1] = name end
    return names, typed, ""
 end
 
-local function names_of(value, only_functions)
-   local names = {}
+--- Names of fields: of what begins with "__" when that is typed, of ft's functions those for users.
+local function names_of(value, only_functions, prefix)
+   local names, ours = {}, value ~= nil and is_ours(value)
    each_field(value, function(key, inner)
       local fits = type(key) == "string" and key:find("^[%a_][%w_]*$")
+         and (key:sub(1, 2) ~= "__" or prefix:sub(1, 2) == "__") and not (ours and key == "takes")
+      if fits and ours and type(inner) == "function" and inner ~= ANY then
+         fits = is_for_users(inner)
+      end
       if fits and (not only_functions or type(inner) == "function") then
          names[#names + 1] = key
       end
@@ -197,7 +253,7 @@ local function in_code(list, open, line)
    local sign = list[i] and list[i].text
    if sign == "." or sign == ":" then
       local chain = chain_before(list, i - 1)
-      return chain and names_of(resolve(chain), sign == ":") or {}, prefix, ""
+      return chain and names_of(resolve(chain), sign == ":", prefix) or {}, prefix, ""
    end
    local bracket = open[#open]
    local rules = bracket and bracket.sign == "{" and (sign == "{" or sign == ",")
@@ -220,7 +276,8 @@ function M.meant(line, name)
       local sign = list[i - 1] and list[i - 1].text
       if word.text == name and (sign == "." or sign == ":") then
          local chain = chain_before(list, i - 2)
-         local hint = chain and suggest.hint(name, names_of(resolve(chain), sign == ":")) or ""
+         local hint = chain and suggest.hint(name,
+            names_of(resolve(chain), sign == ":", name)) or ""
          if hint ~= "" then return hint end
       end
    end

@@ -148,7 +148,10 @@ end
 
 --- "ft.graph.load", "ft.graph" for the function or table, "plan:why" of a method; nil of what is
 -- none of ft's.
-local function name_of(value)
+-- @tparam any value
+-- @treturn string
+-- @treturn string the part it is of, where it is of one
+function M.name_of(value)
    if is_guard(value) then
       local what = upvalue(value, "what")
       return what, what:match("^ft%.[%w_]+")
@@ -171,7 +174,7 @@ end
 -- @treturn string nil of anything else
 function M.brief(value)
    if type(value) ~= "function" and type(value) ~= "table" then return nil end
-   local name = name_of(value)
+   local name = M.name_of(value)
    if not name then return nil end
    local calls = {}
    for _, entry in ipairs(reference.find(name)) do
@@ -189,7 +192,7 @@ function M.on_value(value)
    local meta = debug.getmetatable(value)
    local own = type(meta) == "table" and rawget(meta, "__help")
    if own then return own end
-   local name, part = name_of(value)
+   local name, part = M.name_of(value)
    if name then return M.on_name(name) or part and M.on_name(part) end
    return class.of(value) and of_class((class.of(value):gsub("^ftpipe%.", "")))
 end

@@ -32,8 +32,8 @@ local function trimmed(lines)
    return (table.concat(lines, "\n"):gsub("^\n+", ""):gsub("\n+$", ""))
 end
 
---- What doc/lua.md says: entries { name =, call = (nil of a whole part), text = }, in its order.
-function M.entries()
+--- Reads doc/lua.md.
+local function read()
    local entries, lines = {}, nil
    local function begin(call, name)
       if entries[1] then entries[#entries].text = trimmed(lines) end
@@ -52,6 +52,22 @@ function M.entries()
    end
    entries[#entries].text = trimmed(lines)
    return entries
+end
+
+local known
+
+--- What doc/lua.md says: entries { name =, call = (nil of a whole part), text = }, in its order.
+function M.entries()
+   known = known or read()
+   return known
+end
+
+--- The entry of a call by its whole name; nil when there is none.
+function M.call(name)
+   for _, entry in ipairs(M.entries()) do
+      if entry.call and entry.name == name then return entry end
+   end
+   return nil
 end
 
 --- The entries of that name: a part, a call, or both; "explore" is ft.explore, and "why" the

@@ -102,6 +102,10 @@ local function check_declaration(declared)
    end
 end
 
+--- The names of the presets.
+-- @local
+function M.presets() return opts.names(PRESETS) end
+
 --- A declaration with what its preset declares.
 local function with_preset(declared)
    check_declaration(declared)

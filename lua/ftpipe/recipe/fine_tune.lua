@@ -16,8 +16,8 @@ local rehearse = require("ftpipe.run.rehearse")
 local runs = require("ftpipe.run")
 
 local rules = {
-   args = { type = "table", required = true },
-   task = { type = "task", required = true },
+   args = { type = "table", required = true, help = "of ft.args" },
+   task = { type = "task", required = true, help = "what is learnt, as ft.task.rte" },
    schedule = { type = "string|table", help = "in place of --schedule, as in ft.plan" },
    partition = { type = "any", help = "in place of --partition, as in ft.plan" },
    groups = { type = "string|table", help = "in place of --groups, as in ft.plan" },
@@ -49,7 +49,7 @@ end
 --   function, a list of groups, as { { "encoder.*", frozen = true } }
 -- @treturn table what summary.json holds; the plan, when that is all
 -- @raise invalid argument, not found, malformed data, plan infeasible, diverged, cancelled
-return function(o)
+return setmetatable({ takes = { ["ft.fine_tune"] = rules } }, { __call = function(_, o)
    o = opts.check("ft.fine_tune", rules, o)
    local args, task = o.args, o.task
    if not named.are_flags(args) then
@@ -85,4 +85,4 @@ return function(o)
    local summary = run:close(score)
    if not args.eval_only then io.stderr:write(what_is_left(args), "\n") end
    return summary
-end
+end })
