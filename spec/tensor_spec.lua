@@ -6,6 +6,13 @@ local function values(t)
 end
 
 describe("tensor", function()
+   it("prints nan without a sign, which says nothing", function()
+      for _, nan in ipairs { 0 / 0, -(0 / 0) } do
+         assert.matches("\nnan$", tostring(tensor(nan)))
+         assert.matches("\n%[nan, +1%]$", tostring(tensor({ nan, 1 }):to("bf16")))
+      end
+   end)
+
    it("is made from nested tables, and goes back", function()
       for _, dtype in ipairs { "f32", "f64", "f16", "bf16", "i32", "i64", "u8" } do
          local t = tensor({ { 1, 2, 3 }, { 4, 5, 6 } }, dtype)
