@@ -28,6 +28,14 @@ describe("the program", function()
       assert.equal(("2\t%s\ttrue\ta\t-b\n"):format(path), (ftpipe { path, "a", "-b" }))
    end)
 
+   it("says that standard input is a script, of what is none", function()
+      local _, err = ftpipe({}, "help")
+      assert.matches("^ftpipe: stdin:1: [^\n]*\nstandard input is a script where it is no "
+         .. "terminal; ftpipe %-i reads it as the prompt does\n", err)
+      _, err = ftpipe({}, "error 'no'")
+      assert.not_matches("standard input", err)
+   end)
+
    it("takes none of its own options for flags of a recipe", function()
       local code = "local ft = require('ftpipe') print(ft.args({ preset = 't5' }).batch, #arg)"
       assert.equal("32\t0\n", (ftpipe { "-e", code }))

@@ -170,7 +170,14 @@ static int run_script(lua_State *L, char **argv, int argc, int script, bool inte
     }
     if (!from_stdin) add_script_directory(L, name);
     for (int i = script + 1; i < argc; i++) lua_pushstring(L, argv[i]);
-    return run_chunk(L, luaL_loadfile(L, from_stdin ? NULL : name), argc - script - 1, interactive);
+    int rc = luaL_loadfile(L, from_stdin ? NULL : name);
+    if (from_stdin && rc == LUA_ERRSYNTAX) {
+        lua_pushliteral(L,
+                        "\nstandard input is a script where it is no terminal; ftpipe -i reads it "
+                        "as the prompt does");
+        lua_concat(L, 2);
+    }
+    return run_chunk(L, rc, argc - script - 1, interactive);
 }
 
 static int run_repl(lua_State *L, bool quiet)
