@@ -213,6 +213,26 @@ describe("the prompt on a terminal", function()
       c:wait("b20 = 20")
    end)
 
+   it("recalls a chunk of several lines as one, in the next prompt, too", function()
+      local t = open()
+      t:type("for i = 1, 2 do\r")
+      t:wait("%.> $")
+      t:type("print('x' .. i)\r")
+      t:wait("%.> $")
+      t:line("end")
+      t:line("1 + 1")
+      t:type(UP .. UP .. "\r")
+      assert.matches("x1\r\nx2\r\n", t:wait("ft 4> $"))
+      t:type("\27[200~text = [[a\r\nb]]\r\n#text\r\n\27[201~") -- lines as of DOS
+      assert.matches("\n3\r\n", t:wait("ft 6> $"))
+      t:close()
+      assert.matches("\nfor i = 1, 2 do\rprint%('x' .. i%)\rend\ntext = %[%[a\rb%]%]\n#text\n$",
+         core.sys.read_file(directory .. "/state/ftpipe/history"))
+      t = open()
+      t:type(UP .. UP .. UP .. "\r")
+      assert.matches("x1\r\nx2\r\n", t:wait("ft 2> $"))
+   end)
+
    it("follows the width of the terminal", function()
       local t = open()
       t:resize(24, 20)
@@ -237,6 +257,13 @@ describe("the prompt on a terminal", function()
          end
       end
       assert.is_true(prose > 20, page)
+      t:line("c = ft.cluster 'cpu:2'")
+      for _, asked in ipairs { "?c", "compare" } do
+         for line in t:line(asked):gmatch("[^\r\n]+") do
+            local is_call = line:find("^  %S+%b()$") ~= nil -- as it is
+            assert.is_true(is_call or words.width(line) <= 40, line)
+         end
+      end
    end)
 
    it("says what a field that is not there may have been", function()

@@ -116,6 +116,7 @@ static char *read_paste(void)
     static const char mark[] = "\33[201~";
     const int64_t n_mark = (int64_t)sizeof mark - 1;
     int64_t n = 0, room = 4096;
+    char last = '\0';
     char *text = ft_alloc(room);
     while (text) {
         char byte;
@@ -128,6 +129,10 @@ static char *read_paste(void)
             text = more;
             room *= 2;
         }
+        /* lines that end by two signs, which the terminal exchanges */
+        bool ends_pair = (last == '\n' && byte == '\r') || (last == '\r' && byte == '\n');
+        last = ends_pair ? '\0' : byte;
+        if (ends_pair) continue;
         text[n++] = byte == '\r' ? '\n' : byte;
         if (n >= n_mark && memcmp(text + n - n_mark, mark, (size_t)n_mark) == 0) {
             text[n - n_mark] = '\0';

@@ -1,6 +1,7 @@
---- The lines that were typed, kept for the next time: $XDG_STATE_HOME/ftpipe/history, else
--- ~/.local/state/ftpipe/history. Every line is appended at once, so that prompts beside each other
--- lose nothing; a file that has grown large becomes history.1, from which is read on.
+--- The chunks that were typed, kept for the next time: $XDG_STATE_HOME/ftpipe/history, else
+-- ~/.local/state/ftpipe/history. A chunk is a line there, with \r for each newline in it. It is
+-- appended at once, so that prompts beside each other lose nothing; a file that has grown large
+-- becomes history.1, from which is read on.
 
 local core = require("ftpipe.core")
 
@@ -16,22 +17,23 @@ function M.path()
    return home and home ~= "" and home .. "/.local/state/ftpipe/history" or nil
 end
 
---- The last lines of all prompts, the newest last.
+--- The last chunks of all prompts, the newest last.
 function M.read()
    local path, lines = M.path(), {}
    for _, name in ipairs(path and { path .. ".1", path } or {}) do
       local file = io.open(name)
       for line in file and file:lines() or function() return nil end do
-         lines[#lines + 1] = line
+         lines[#lines + 1] = line:gsub("\r", "\n")
       end
       if file then file:close() end
    end
    return { unpack(lines, math.max(1, #lines - MOST_LINES + 1)) }
 end
 
---- Appends a line.
+--- Appends a chunk.
 -- @treturn string what went wrong, nil when nothing did
-function M.append(line)
+function M.append(text)
+   local line = text:gsub("\r?\n", "\r")
    local path = M.path()
    if not path then return "there is no home directory" end
    local made, problem = pcall(core.sys.mkdir, (path:match("^(.*)/")))

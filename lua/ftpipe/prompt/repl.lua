@@ -122,12 +122,12 @@ end
 local Prompt = {}
 Prompt.__index = Prompt
 
---- Keeps a line, but for those that begin with a blank.
-local function remember(prompt, line)
-   if line:find("^%s") or line == "" then return end
-   prompt.terminal:remember(line .. "\n")
+--- Keeps a chunk, but for those that begin with a blank.
+local function remember(prompt, text)
+   if text:find("^%s") or text == "" then return end
+   prompt.terminal:remember(text .. "\n")
    if not prompt.keeps then return end
-   local problem = history.append(line)
+   local problem = history.append(text)
    if not problem then return end
    prompt.keeps = false
    io.stderr:write(("the history is not kept: %s\n"):format(problem))
@@ -139,7 +139,6 @@ local function read_line(prompt, text)
    local queued = table.remove(prompt.queue, 1)
    if queued then return queued, false end
    local line, pasted = prompt.terminal:read(style.prompt(text))
-   for each in (line or ""):gmatch("[^\n]+") do remember(prompt, each) end
    return line, pasted
 end
 
@@ -152,17 +151,22 @@ local function read_chunk(prompt)
       local chunk, about, more = chunks.compile(text)
       if chunk then
          about.text = text
+         remember(prompt, text)
          return chunk, about
       end
       if pasted and not more then -- expressions among statements: one after the other
          for line in text:gmatch("[^\n]+") do table.insert(prompt.queue, line) end
          text, pasted = table.remove(prompt.queue, 1), false
       elseif not more then
+         remember(prompt, text)
          return false, about
       else
          local line = read_line(prompt, (" "):rep(#name - 1) .. ".> ")
          if line == false then return false end
-         if line == nil then return false, about end
+         if line == nil then
+            remember(prompt, text)
+            return false, about
+         end
          text = text .. "\n" .. line
       end
    end
