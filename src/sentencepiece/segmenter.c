@@ -121,10 +121,10 @@ static ft_scored_piece read_piece(ft_span message)
     ft_scored_piece p = {.type = FT_SPM_NORMAL};
     ft_field field;
     while (message.size > 0 && ft_field_take(&message, &field)) {
-        if (field.number == FT_SPM_PIECE_TEXT) p.text = field.bytes;
+        if (field.number == FT_SPM_PIECE_TEXT && field.is_bytes) p.text = field.bytes;
         if (field.number == FT_SPM_PIECE_TYPE) p.type = field.value;
-        if (field.number == FT_SPM_PIECE_SCORE && field.bytes.size == (int64_t)sizeof p.score)
-            memcpy(&p.score, field.bytes.data, sizeof p.score);
+        if (field.number == FT_SPM_PIECE_SCORE && field.fixed.size == (int64_t)sizeof p.score)
+            memcpy(&p.score, field.fixed.data, sizeof p.score);
     }
     return p;
 }
@@ -147,7 +147,7 @@ static bool normalizer_fits(ft_span message, ft_span *map)
     bool fits = true;
     ft_field field;
     while (message.size > 0 && ft_field_take(&message, &field)) {
-        if (field.number == FT_SPM_NORMALIZER_CHARSMAP) *map = field.bytes;
+        if (field.number == FT_SPM_NORMALIZER_CHARSMAP && field.is_bytes) *map = field.bytes;
         if (field.number >= FT_SPM_NORMALIZER_ADD_PREFIX &&
             field.number <= FT_SPM_NORMALIZER_ESCAPE)
             fits = fits && field.value;
@@ -155,7 +155,8 @@ static bool normalizer_fits(ft_span message, ft_span *map)
     return fits;
 }
 
-/* Whether the model is one that can be taken over; its number of pieces, and its character map. */
+/* Whether the model is one that can be taken over; its number of pieces, and its character map. A
+ * field of another type than it has in the format is none, as to the library. */
 static bool model_fits(ft_span model, int *n_pieces, ft_span *map)
 {
     bool fits = true;
@@ -163,6 +164,7 @@ static bool model_fits(ft_span model, int *n_pieces, ft_span *map)
     ft_field field;
     *n_pieces = 0;
     while (model.size > 0 && ft_field_take(&model, &field)) {
+        if (!field.is_bytes) continue;
         if (field.number == FT_SPM_PIECES) {
             uint64_t type = read_piece(field.bytes).type;
             fits = fits && (type == FT_SPM_NORMAL || type == FT_SPM_UNKNOWN ||
@@ -185,7 +187,7 @@ static bool read_pieces(ft_segmenter *s, ft_span model, int n_pieces)
     int n = 0;
     ft_field field;
     while (pieces && model.size > 0 && ft_field_take(&model, &field)) {
-        if (field.number != FT_SPM_PIECES) continue;
+        if (field.number != FT_SPM_PIECES || !field.is_bytes) continue;
         ft_scored_piece p = read_piece(field.bytes);
         p.id = id;
         s->scores[id++] = p.score;

@@ -32,8 +32,8 @@ bool ft_field_take(ft_span *message, ft_field *out)
     *out = (ft_field){.number = tag >> 3, .is_bytes = (tag & 7) == WIRE_BYTES};
     switch (tag & 7) {
     case WIRE_VARINT: return take_varint(message, &out->value);
-    case WIRE_FIXED64: return take_bytes(message, 8, &out->bytes);
-    case WIRE_FIXED32: return take_bytes(message, 4, &out->bytes);
+    case WIRE_FIXED64: return take_bytes(message, 8, &out->fixed);
+    case WIRE_FIXED32: return take_bytes(message, 4, &out->fixed);
     case WIRE_BYTES: return take_varint(message, &size) && take_bytes(message, size, &out->bytes);
     default: return false;
     }

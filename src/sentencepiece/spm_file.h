@@ -30,8 +30,9 @@ typedef struct ft_span {
 
 typedef struct ft_field {
     uint64_t number;
-    bool is_bytes;  /* else a number */
-    ft_span bytes;  /* also those of a number of fixed size */
+    bool is_bytes;  /* text, bytes or a message; else a number */
+    ft_span bytes;  /* empty of a number */
+    ft_span fixed;  /* the bytes of a number of fixed size */
     uint64_t value; /* of a varint, else 0 */
 } ft_field;
 
