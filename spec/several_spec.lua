@@ -125,6 +125,20 @@ describe("a run of several processes", function()
       end
    end)
 
+   it("evaluates with weights that it brings, as one process does", function()
+      local function words(devices)
+         return { "recipes/gpt2_wikitext2.lua", "--block", "8", "--batch", "4", "--micro-batches",
+            "2", "--steps", "2", "--eval-limit", "1", "--profile", "modelled", "--swap", "always",
+            "--schedule", "gpipe", "--stages", "6", "--optimizer", "sgd", "--devices", devices }
+      end
+      local wanted, err, code = process.ftpipe(words("cpu:2"))
+      assert.equal(0, code, err)
+      local out
+      out, err, code = several.run(2, words("hosts:2xcpu:1"))
+      assert.equal(0, code, err)
+      assert.equal(wanted:match("after: [^\n]+"), out:match("after: [^\n]+"))
+   end)
+
    it("says of numbers that are not finite what one process says", function()
       local words = { "--steps", "20", "--lr", "1e20", "--warmup", "0", "--clip", "0" }
       local _, one, code = process.ftpipe(flags("--devices", "cpu:2", unpack(words)))

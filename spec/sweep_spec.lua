@@ -450,7 +450,10 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       write("random", 12, 1)
       local pid = start { SECONDS_A_STEP = 0.1 }
       wait_for(function() return pcall(rows) and rows()[1] end)
-      for _, asks in ipairs { 3, 10, 12 } do core.process.signal(pid, asks) end -- runs, not a sweep
+      for _, asks in ipairs { 3, 10, 12, 3 } do -- runs, not a sweep
+         core.process.signal(pid, asks)
+         core.process.sleep(0.2)
+      end
       assert.matches("begins no further trials", (ftpipe { "sweep", "pause", out }))
       local n
       for _ = 1, 2 do -- one may be about to begin as the sweep is told

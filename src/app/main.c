@@ -42,6 +42,7 @@ static void on_ask(int number)
     int what = number == SIGUSR1   ? SCRIPT_ASK_SAVE
                : number == SIGUSR2 ? SCRIPT_ASK_TRACE
                                    : SCRIPT_ASK_REPORT;
+    if (asks[what] == SCRIPT_PASSED_OVER) return;
     bool again = asks[what] == SCRIPT_ASKED && number == SIGQUIT;
     if (asks[what] != SCRIPT_UNHEARD && !again) {
         asks[what] = SCRIPT_ASKED;

@@ -151,6 +151,13 @@ static int sys_hear_asks(lua_State *L)
     return 0;
 }
 
+/* pass_over_asks(): these signals do nothing from then on; another process answers them. */
+static int sys_pass_over_asks(lua_State *L)
+{
+    script_pass_over_asks(L);
+    return 0;
+}
+
 /* asked(what): whether the signal that asks for a "report" (SIGQUIT), to "save" (SIGUSR1) or to
  * "trace" (SIGUSR2) came since the last time. */
 static int sys_asked(lua_State *L)
@@ -334,6 +341,7 @@ int script_bind_sys(lua_State *L)
         {"interrupted", sys_interrupted},
         {"hold_interrupt", sys_hold_interrupt},
         {"hear_asks", sys_hear_asks},
+        {"pass_over_asks", sys_pass_over_asks},
         {"asked", sys_asked},
         {"clear_interrupt", sys_clear_interrupt},
         {"isatty", sys_isatty},

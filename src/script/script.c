@@ -224,6 +224,12 @@ void script_hear_asks(lua_State *L, bool hear)
             asks[what] = hear ? SCRIPT_HEARD : SCRIPT_UNHEARD;
 }
 
+void script_pass_over_asks(lua_State *L)
+{
+    for (int what = 0; what < SCRIPT_ASK_COUNT; what++)
+        script_state_of(L)->host->asks[what] = SCRIPT_PASSED_OVER;
+}
+
 bool script_asked(lua_State *L, script_ask what)
 {
     volatile sig_atomic_t *ask = &script_state_of(L)->host->asks[what];

@@ -40,7 +40,7 @@ typedef struct script_file {
 typedef enum { SCRIPT_ASK_REPORT, SCRIPT_ASK_SAVE, SCRIPT_ASK_TRACE, SCRIPT_ASK_COUNT } script_ask;
 
 /* Whether a signal would be answered, and whether one came. */
-typedef enum { SCRIPT_UNHEARD, SCRIPT_HEARD, SCRIPT_ASKED } script_hearing;
+typedef enum { SCRIPT_UNHEARD, SCRIPT_HEARD, SCRIPT_ASKED, SCRIPT_PASSED_OVER } script_hearing;
 
 /* Tells the user something, a line without its end; from any thread. */
 typedef void script_say(const char *line);
@@ -86,6 +86,8 @@ void script_hold_interrupt(lua_State *L, bool hold);
 /* Says whether the script answers the signals that ask; whether one came that asks for this, which
  * is forgotten then. */
 void script_hear_asks(lua_State *L, bool hear);
+/* From then on they do nothing: others answer them. */
+void script_pass_over_asks(lua_State *L);
 bool script_asked(lua_State *L, script_ask what);
 /* A debug hook that ends Lua code with a `cancelled` error, unless core.sys.hold_interrupt(true)
  * said that the script itself looks at core.sys.interrupted(). */

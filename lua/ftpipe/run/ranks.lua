@@ -49,7 +49,8 @@ local function job_of(plan, way)
    end
    if said.evaluation then
       job.evaluation = {
-         graphs = texts_of(said.evaluation.graphs), plan = plan.blueprint:plan_text(true),
+         -- before the blueprint adds what it brings of weights that move: each does so by itself
+         graphs = texts_of(said.evaluation.graphs), plan = said.evaluation.plan:text(),
       }
    end
    return core.json.encode(job)
@@ -149,7 +150,7 @@ end
 -- ask for rank 0 answers.
 local function serve(rank)
    core.sys.hold_interrupt(true)
-   core.sys.hear_asks(true)
+   core.sys.pass_over_asks()
    for job in core.ranks.hear do
       if job == links.JOB then
          if core.ranks.reply() then links.take_part(rank) end

@@ -154,6 +154,7 @@ local function run(job)
       for what, number in pairs(PASSED_ON) do
          if core.sys.asked(what) then core.process.signal(pid, number) end
       end
+      core.sys.asked("report") -- nobody here has one
       code = core.process.poll(pid)
       pass_on(said)
    until code

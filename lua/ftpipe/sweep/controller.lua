@@ -339,14 +339,13 @@ function Controller:run(seen)
          check_hope(self)
          if not fill(self) and control ~= "pause" then break end
          core.process.sleep(POLL_SECONDS)
+         core.sys.asked("report") -- by its trials
          self:poll()
       end
    end)
+   if not ok then pcall(self.stop, self) end
    core.sys.hear_asks(false)
-   if not ok then
-      pcall(self.stop, self)
-      error(problem, 0)
-   end
+   if not ok then error(problem, 0) end
 end
 
 return M
