@@ -1,4 +1,5 @@
 local args = require("ftpipe.recipe.args")
+local class = require("ftpipe.base.class")
 local files = require("spec.support.files")
 local ft = require("ftpipe")
 
@@ -63,6 +64,8 @@ describe("args", function()
       end
       refused("'steps' has a key 'defalt' %(did you mean 'default'%?%)", { defalt = 3 })
       refused("'steps' has a key '1'", { 300 })
+      assert.matches("with.model: there is no flag 'stepz' %(did you mean 'steps'%?%)",
+         files.failure(args.parse, { preset = "t5", with = { model = { stepz = 3 } } }, {}).message)
    end)
 
    it("is what ft.fine_tune takes, with numbers that are numbers", function()
@@ -73,6 +76,21 @@ describe("args", function()
       typed.steps, typed.lr = 3, "x"
       assert.equal("--lr: expected a number, got 'x'",
          files.failure(ft.fine_tune, { args = typed, task = task }).message)
+      typed.lr = 0 / 0
+      assert.matches("%-%-lr: expected",
+         files.failure(ft.fine_tune, { args = typed, task = task }).message)
+      typed.lr, typed.batch = 1e-3, -4
+      assert.equal("--batch: expected at least 1, got -4",
+         files.failure(ft.fine_tune, { args = typed, task = task }).message)
+   end)
+
+   it("may be a table where Lua may give one", function()
+      local bert = args.parse({ preset = "fine_tune", model = { default = "embedded:bert_tiny" },
+         dropout = true }, {})
+      bert.dropout, bert.steps, bert.eval_every = { hidden = 0.1, attention = 0.2 }, 3, false
+      local model = ft.model(bert)
+      local data = ft.task.squad {}:open(model, bert)
+      assert.equal("plan", class.of(ft.plan { model = model, data = data, args = bert }))
    end)
 
    it("has no effort that is none, or too large", function()

@@ -108,6 +108,8 @@ describe("a modelled profile", function()
       local graph = graph_class(model, size)
       assert.equal(tostring(profiles(model, "sim:1xv100", size)),
          tostring(profiles(graph, "sim:1xv100")))
+      assert.fails_with(function() profiles(graph, "sim:1xv100", { batch = 64 }) end,
+         "option 'batch' is of a model; a graph has its own")
       files.in_directory(function(dir)
          graph:by_scope():save(dir .. "/g.json")
          local of_file = graph_class(dir .. "/g.json")

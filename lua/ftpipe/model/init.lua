@@ -88,6 +88,11 @@ end
 --- Whether a directory is one that `open` takes: a model, or adapters of one.
 function M.is(dir) return core.sys.exists(dir .. "/config.json") == "file" or peft.is(dir) end
 
+-- Endings of what is meant as a file: of a graph, a plan, weights.
+local FILES = {
+   dot = true, graphml = true, json = true, plan = true, safetensors = true, txt = true,
+}
+
 --- A model without the adapters that the options name.
 local function open_base(o)
    local name, random = o.model, o.init == "random"
@@ -99,7 +104,7 @@ local function open_base(o)
       return setmetatable(model, Model)
    end
    local raw, family = find_builtin(name)
-   if not raw and name:find("%.%a+$") then
+   if not raw and FILES[name:match("%.(%a+)$")] then
       fail("not found", 6, "%s: there is no such file or directory%s",
          named.value(o, "model", name), suggest.file_hint(name))
    end

@@ -109,15 +109,20 @@ local function check_decay(args)
    end
 end
 
---- Refuses numbers that were set to something else since they were read.
+--- What is wrong with a number that was set since the flags were read; nil when nothing is.
+local function fault_of(row, value)
+   local kind = opts.type_of(row)
+   if kind ~= "number" and kind ~= "int" or not value then return nil end
+   if type(value) == "number" then return select(2, opts.convert(row, value)) end
+   if row.lua_type and class.is(value, row.lua_type) then return nil end
+   return ("expected %s, got %s"):format(class.words(kind), class.quoted(value))
+end
+
+--- Refuses numbers that are none, or out of range.
 local function check_numbers(args)
    for _, row in ipairs(options.rows) do
-      local name, kind = row[1], opts.type_of(row)
-      local value = args[name]
-      if (kind == "number" or kind == "int") and value ~= nil and not class.is(value, kind) then
-         usage.of(args, "{" .. name .. "}: expected %s, got %s", class.words(kind),
-            class.quoted(value))
-      end
+      local fault = fault_of(row, args[row[1]])
+      if fault then usage.of(args, "{" .. row[1] .. "}: %s", fault) end
    end
 end
 

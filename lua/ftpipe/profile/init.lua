@@ -351,6 +351,11 @@ end
 function M.new(subject, device, options)
    local o = opts.check("ft.profile", RULES, options or {})
    local devices = core.engine.devices(device)
+   for _, name in ipairs { "batch", "source", "target", "dropout" } do
+      if (options or {})[name] and not subject.family then
+         opts.fail("ft.profile", "option '%s' is of a model; a graph has its own", name)
+      end
+   end
    local graph = graph_of(subject, o)
    local t = texts_of(graph)
    local head = head_of(graph, t, device, devices, o)

@@ -383,6 +383,20 @@ local function origins_of(declared, flags, result, given)
    return origins
 end
 
+--- Refuses defaults beside a flag of what is no flag.
+local function check_with(declaration, flags)
+   local names, known = column(flags, "name"), {}
+   for _, name in ipairs(names) do known[name] = true end
+   for beside, defaults in pairs(declaration.with or {}) do
+      for name in pairs(defaults) do
+         if not known[name] then
+            opts.fail("ft.args", "with.%s: there is no flag '%s'%s", beside, tostring(name),
+               suggest.hint(tostring(name), names))
+         end
+      end
+   end
+end
+
 --- What a flag is when it was not given: the default of what was given beside it, else its own.
 local function default_of(flag, defaults)
    local default = defaults[flag.name]
@@ -401,6 +415,7 @@ end
 function M.parse(declaration, argv)
    local declared = with_preset(declaration)
    local flags = flags_of(declared)
+   check_with(declaration, flags)
    for i, word in ipairs(argv) do
       if type(word) ~= "string" then
          opts.fail("ft.args", "word %d of the command line is a %s, expected a text", i, type(word))

@@ -36,7 +36,7 @@ M.rows = {
    { "to_save", "boolean", "run/training", "a signal asked for a checkpoint" },
    { "to_trace", "boolean", "run/training", "a signal asked for a trace" },
    { "stopped", "boolean", "run/init", "patience is at its end" },
-   { "closed", "boolean", "run/init", "its directory is another's" },
+   { "closed", "boolean", "run/init", "it has ended, and another may have its directory" },
    -- what is said of it
    { "line", "table", "run/training", "of progress" },
    { "forecast", "table", "run/training", "what the plan said of the first steps" },

@@ -188,6 +188,7 @@ function Owned.dtype() return "f32" end
 -- @treturn string the path of the checkpoint; nil without --out
 function Run:checkpoint(is_best)
    if not self.out then return nil end
+   if self.closed then opts.fail("run:checkpoint", "the run is closed") end
    if self.saved == self.done and not is_best then return states.find(self.out) end
    local path = states.write(self, is_best)
    self.saved = self.done
@@ -334,8 +335,8 @@ function Run:close(score)
       score:write(self.out)
       self.directory:log("ended: " .. tostring(summary))
       self.directory:close(summary)
-      self.closed = true
    end
+   self.closed = true
    core.sys.hear_asks(false)
    return summary
 end
@@ -379,21 +380,24 @@ local function ending(method)
    return function(run, ...) return watched(run, method, run, ...) end
 end
 
--- What is looped over; by itself it does nothing, and says so.
-local Steps = {
-   __call = function(self) return watched(self.run, self.next) end,
-   __tostring = function() return "steps: for step in run:train() do run:show(step) end" end,
-}
+-- What is looped over; until then no step is taken, which it says.
+local Steps = { __call = function(self) return watched(self.run, self.next) end }
 
---- The same of one that gives a loop over steps.
-local function ending_loop(method)
+function Steps:__tostring() return ("steps: for step in run:%s do ... end"):format(self.call) end
+
+--- The same of one that gives a loop over steps. What had stopped the loop before it is over.
+local function ending_loop(call, method)
    return function(run, ...)
-      return setmetatable({ run = run, next = watched(run, method, run, ...) }, Steps)
+      if run.closed then opts.fail("run:" .. call:match("%w+"), "the run is closed") end
+      run.interrupted = nil
+      local step = watched(run, method, run, ...)
+      return setmetatable({ run = run, call = call, next = step }, Steps)
    end
 end
 
 Run.evaluate, Run.close = ending(Run.evaluate), ending(Run.close)
-Run.steps, Run.train = ending_loop(training.steps), ending_loop(training.train)
+Run.steps = ending_loop("steps(batcher, n)", training.steps)
+Run.train = ending_loop("train()", training.train)
 
 M.takes = { ["ft.run"] = RULES }
 

@@ -258,10 +258,8 @@ end
 -- After Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
 function Run:train()
    self:need("data", "run:train()")
-   if self.closed then opts.fail("run:train", "the run is closed: what it wrote is whole") end
    if self.args.eval_every then self:need("task", named.name(self.args, "eval_every")) end
    self:stop() -- what is left of a loop before this one
-   self.interrupted = nil -- at the prompt one goes on
    local o = self.plan.options
    local batches, leg = feed.batches(o, self.data.train.dataset, self.model), nil
    if self.done > 0 then batches:seek(self.done + 1) end

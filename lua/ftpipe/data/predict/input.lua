@@ -22,7 +22,9 @@ end
 --- Texts, one a line; blank lines are left out.
 local function lines_of(text, path)
    local list = {}
-   for number, line in records.lines(text) do list[#list + 1] = { text = line, line = number } end
+   for number, line in records.lines((text:gsub("\r\n?", "\n"))) do
+      list[#list + 1] = { text = line, line = number }
+   end
    if #list == 0 then fail("%s: holds no text", path) end
    return list
 end
