@@ -70,7 +70,7 @@ describe("--dry-run", function()
    end)
 
    it("names the flag of windows that are too short", function()
-      process.refused(2, "^ftpipe: %-%-max%-source: expected at least 8, got 7\n",
+      process.refused(2, "^ftpipe: %-%-max%-source: expected 8 to 16777216, got 7\n",
          { "recipes/bert_squad.lua", "--max-source", "7", "--dry-run" })
    end)
 
