@@ -97,13 +97,19 @@ static int call(lua_State *L, int n_args)
     return rc == 0 ? 0 : report(L);
 }
 
-/* Calls function `name` of module ftpipe.host with the n arguments at the top. */
-static int call_host(lua_State *L, const char *name, int n_args)
+/* Pushes a module, or reports why there is none. */
+static int push_module(lua_State *L, const char *module)
 {
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "ftpipe.prompt.host");
-    int rc = lua_pcall(L, 1, 1, 0);
-    if (rc != 0) return report(L);
+    lua_pushstring(L, module);
+    return lua_pcall(L, 1, 1, 0) == 0 ? 0 : report(L);
+}
+
+/* Calls function `name` of module ftpipe.prompt.host with the n arguments at the top. */
+static int call_host(lua_State *L, const char *name, int n_args)
+{
+    int code = push_module(L, "ftpipe.prompt.host");
+    if (code != 0) return code;
     lua_getfield(L, -1, name);
     lua_remove(L, -2);
     lua_insert(L, -n_args - 1);
@@ -113,9 +119,8 @@ static int call_host(lua_State *L, const char *name, int n_args)
 /* Gives the chunk at the top the globals of the prompt that comes after it. */
 static int share_globals(lua_State *L)
 {
-    lua_getglobal(L, "require");
-    lua_pushliteral(L, "ftpipe.prompt.globals");
-    if (lua_pcall(L, 1, 1, 0) != 0) return report(L);
+    int code = push_module(L, "ftpipe.prompt.globals");
+    if (code != 0) return code;
     lua_getfield(L, -1, "own");
     lua_setfenv(L, -3);
     lua_pop(L, 1);
