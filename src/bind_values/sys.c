@@ -151,7 +151,7 @@ static int sys_hear_asks(lua_State *L)
     return 0;
 }
 
-/* pass_over_asks(): these signals do nothing from then on; another process answers them. */
+/* pass_over_asks(): these signals do nothing until hear_asks(false); others answer them. */
 static int sys_pass_over_asks(lua_State *L)
 {
     script_pass_over_asks(L);

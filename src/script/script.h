@@ -86,9 +86,9 @@ void script_hold_interrupt(lua_State *L, bool hold);
 /* Says whether the script answers the signals that ask; whether one came that asks for this, which
  * is forgotten then. */
 void script_hear_asks(lua_State *L, bool hear);
-/* From then on they do nothing: others answer them. */
-void script_pass_over_asks(lua_State *L);
 bool script_asked(lua_State *L, script_ask what);
+/* From then on, until they are heard no more, they do nothing: others answer them. */
+void script_pass_over_asks(lua_State *L);
 /* A debug hook that ends Lua code with a `cancelled` error, unless core.sys.hold_interrupt(true)
  * said that the script itself looks at core.sys.interrupted(). */
 void script_interrupt_hook(lua_State *L, lua_Debug *where);

@@ -70,6 +70,6 @@ return {
       "messages at the prompt name flags" },
    { "lua/ftpipe/data/predict/input.lua", "line = number }", "line = #list + 1 }", "spec/predict",
       "answers to a file pass over blank lines as they count" },
-   { "lua/ftpipe/sweep/controller.lua", "core.sys.hear_asks(true)", "core.sys.hear_asks(false)",
+   { "lua/ftpipe/sweep/controller.lua", "core.sys.pass_over_asks()", "core.sys.hear_asks(true)",
       "spec/sweep", "what asks runs to save ends their sweep" },
 }

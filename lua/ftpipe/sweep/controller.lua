@@ -326,7 +326,7 @@ end
 function Controller:run(seen)
    self.seen = seen
    core.sys.hold_interrupt(true)
-   core.sys.hear_asks(true) -- sent to all processes of a job, they are for the trials
+   core.sys.pass_over_asks() -- sent to all processes of a job, they are for the trials
    local ok, problem = pcall(function()
       while true do
          local control = self.index:get("control")
@@ -339,7 +339,6 @@ function Controller:run(seen)
          check_hope(self)
          if not fill(self) and control ~= "pause" then break end
          core.process.sleep(POLL_SECONDS)
-         core.sys.asked("report") -- by its trials
          self:poll()
       end
    end)
