@@ -29,9 +29,7 @@ static int format_cell(const ft_view *view, int64_t index, char *cell)
 {
     const char *address = ft_view_address(view, index);
     int64_t integer;
-    bool is_float = view->dtype != FT_BOOL && view->dtype != FT_I64;
-    if (is_float && isnan(ft_view_get(view, index)))
-        return snprintf(cell, CELL, "nan"); /* no sign */
+    if (isnan(ft_view_get(view, index))) return snprintf(cell, CELL, "nan"); /* no sign */
     switch (view->dtype) {
     case FT_BOOL: return snprintf(cell, CELL, "%s", *address ? "true" : "false");
     case FT_I64:
