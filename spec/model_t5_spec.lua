@@ -259,7 +259,7 @@ describe("a built-in T5", function()
       models.open({ model = "t5-small", init = "random" }):check_trainable()
       problem = files.failure(models.open, { model = "t5-smal" })
       assert.equal(6, problem.exit)
-      assert.matches("model = \"t5%-smal\" is neither a directory, nor in %S+, nor a built%-in "
+      assert.matches("model = \"t5%-smal\" is no file or directory, nor in %S+, nor a built%-in "
          .. "configuration %(did you mean 't5%-small'%?%)$",
          problem.message)
    end)

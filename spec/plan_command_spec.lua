@@ -508,7 +508,7 @@ describe("ftpipe plan", function()
       refused(2, "%-%-batch 11 is not a multiple", "t5-small", "--batch", "11")
       refused(2, "%-%-cost is what %-%-compare counts; leave it out, or give %-%-compare",
          "t5-small", "--cost", "sum")
-      refused(6, "%-%-model t5%-medium is neither a directory, nor in .*, nor a built%-in",
+      refused(6, "%-%-model t5%-medium is no file or directory, nor in .*, nor a built%-in",
          "t5-medium")
       with_chain(function(path)
          refused(2, "names no devices", path)

@@ -197,7 +197,7 @@ describe("what users call", function()
 
    it("names options as Lua does, and flags as a command line does", function()
       local cases = {
-         { [[model = "nothing" is neither]], 'ft.model("nothing")', "--model nothing" },
+         { [[model = "nothing" is no file]], 'ft.model("nothing")', "--model nothing" },
          { "batch = 8 is not a multiple of micro_batches = 3, give batch = 9 or "
             .. "micro_batches = 2",
             'ft.plan { model = ft.model "t5-small", buckets = { 8 }, batches = 1, batch = 8, '

@@ -157,7 +157,7 @@ describe("recipes/t5_rte.lua", function()
    end)
 
    it("refuses models that are not there or not whole", function()
-      refused(6, "%-%-model /nope is neither a directory, nor in %S+, nor a built%-in ",
+      refused(6, "%-%-model /nope is no file or directory, nor in %S+, nor a built%-in ",
          { "--model", "/nope" })
       refused(6, "built%-in configuration", { "--model", "t5-small", "--data", "/nope" })
       with_model(function(model, dir)

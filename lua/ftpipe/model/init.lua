@@ -88,11 +88,6 @@ end
 --- Whether a directory is one that `open` takes: a model, or adapters of one.
 function M.is(dir) return core.sys.exists(dir .. "/config.json") == "file" or peft.is(dir) end
 
--- Endings of what is meant as a file: of a graph, a plan, weights.
-local FILES = {
-   dot = true, graphml = true, json = true, plan = true, safetensors = true, txt = true,
-}
-
 --- A model without the adapters that the options name.
 local function open_base(o)
    local name, random = o.model, o.init == "random"
@@ -104,14 +99,10 @@ local function open_base(o)
       return setmetatable(model, Model)
    end
    local raw, family = find_builtin(name)
-   if not raw and FILES[name:match("%.(%a+)$")] then
-      fail("not found", 6, "%s: there is no such file or directory%s",
-         named.value(o, "model", name), suggest.file_hint(name))
-   end
    if not raw then
       local names = M.builtin_names()
       local hint = suggest.hint(name, names)
-      fail("not found", 6, "%s is neither a directory, nor in %s, nor a built-in configuration%s",
+      fail("not found", 6, "%s is no file or directory, nor in %s, nor a built-in configuration%s",
          named.value(o, "model", name), hub.place(name),
          hint ~= "" and hint or (" (%s)"):format(table.concat(names, ", ")))
    end
