@@ -10,7 +10,6 @@ local argvs = require("ftpipe.base.argv")
 local models = require("ftpipe.model")
 local precision = require("ftpipe.trained.precision")
 local profiles = require("ftpipe.profile")
-local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
 local M = { help = "what every operator of a model costs on a device" }
@@ -63,17 +62,6 @@ local function refuse_of_operators(given)
    end
 end
 
-local SLOW_SECONDS = 2 -- of a pass over a micro-batch
-
---- Says what takes so long.
-local function say_slow(o)
-   return function(seconds)
-      if seconds < SLOW_SECONDS then return end
-      io.stderr:write(("measuring operators, of which a micro-batch of %d takes about %s\n"):format(
-         o.batch, units.format_seconds(seconds)))
-   end
-end
-
 --- @tparam {string,...} argv words after the sub-command's name
 function M.run(argv)
    local model_name = argvs.word(argv)
@@ -112,7 +100,10 @@ function M.run(argv)
    precision.apply(o.precision, graph, device)
    local profile = profiles(graph, o.devices, {
       fresh = measure, whole = measure and device.in_host, dtype = o.precision,
-      before = say_slow(o),
+      before = function(seconds)
+         local slow = profiles.slow_words(o.batch, seconds)
+         if slow then io.stderr:write(slow, "\n") end
+      end,
       optimizer = o.optimizer, seconds = o.seconds, recompute = o.recompute_too,
       calibrate = o.calibrate and profiles.load(o.calibrate):calibration(),
    })

@@ -6,20 +6,16 @@ local evaluation = require("ftpipe.plan.evaluation")
 local named = require("ftpipe.base.named")
 local profiles = require("ftpipe.profile")
 local shares = require("ftpipe.profile.shares")
-local units = require("ftpipe.base.units")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
 
-local SLOW_SECONDS = 2 -- of a pass over a micro-batch: several are made, and operators one by one
-
 --- Says what takes so long.
 local function say_slow(o)
    return function(seconds)
-      if seconds < SLOW_SECONDS then return end
-      io.stderr:write(named.words(o, ("measuring what operators cost, of which a micro-batch of %d "
-         .. "takes about %s; {profile=modelled} does not measure\n"):format(
-         o.batch / o.micro_batches, units.format_seconds(seconds))))
+      local slow = profiles.slow_words(o.batch / o.micro_batches, seconds)
+      if not slow then return end
+      io.stderr:write(named.words(o, slow .. "; {profile=modelled} does not measure\n"))
    end
 end
 

@@ -341,6 +341,19 @@ local function seconds_of(times)
    return ns / 1e9
 end
 
+local SLOW_SECONDS = 2 -- of a pass over a micro-batch: several are made, and operators one by one
+
+--- What is to be said before work is measured that takes long; nil of other.
+-- @tparam int samples of a micro-batch
+-- @tparam number seconds of a pass over it
+-- @treturn string
+-- @local
+function M.slow_words(samples, seconds)
+   if seconds < SLOW_SECONDS then return nil end
+   return ("measuring what operators cost, of which a micro-batch of %d takes about %s"):format(
+      samples, units.format_seconds(seconds))
+end
+
 --- A profile of a model's training graph, or of a graph.
 -- @param subject model (of ft.model), graph of one (ft.graph "t5-small"), or graph with gradients
 -- @param device as in --devices, or a cluster; the first one is profiled, and stands for others
