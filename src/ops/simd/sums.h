@@ -83,7 +83,20 @@ INLINE void store(float *p, vf x, int64_t left, int how)
 typedef struct ahead {
     const char *next, *end; /* of the right side's next panel */
     int lines;              /* of it in STEPS steps */
+    const float *c, *c_end; /* the next tile of c: with little to sum, its way from memory is longer
+                               than the tile before it takes */
+    int rows;               /* of it in STEPS steps */
 } ahead;
+
+/* What is asked for in STEPS steps. */
+INLINE void ask(ahead *soon, int64_t ldc)
+{
+    for (int i = 0; i < soon->rows && soon->c < soon->c_end; i++, soon->c += ldc) {
+        __builtin_prefetch(soon->c, 1);
+        __builtin_prefetch(soon->c + COLUMNS - 1, 1);
+    }
+    for (int i = 0; i < soon->lines; i++, soon->next += LINE) __builtin_prefetch(soon->next, 0, 2);
+}
 
 /* The loops over sums must be unrolled, or they would live in memory. */
 #define EACH_ROW    _Pragma("GCC unroll 14") for (int i = 0; i < rows; i++)
@@ -115,21 +128,15 @@ OF_CPU INLINE void tile_of(const ft_panel_product *p, const tile *t, ahead *soon
     const int64_t ldc = t->ldc;
     vf sum[ROWS][VECTORS];
     EACH_ROW EACH_VECTOR sum[i][v] = (vf){0};
-    const char *next = soon->next;
-    const float *asked = c;
     int64_t k = steps_of(p->k);
-    for (int row = 0; k >= STEPS; k -= STEPS, row++) {
-        if (row < rows) {
-            __builtin_prefetch(asked, 1);
-            __builtin_prefetch(asked + COLUMNS - 1, 1);
-            asked += ldc;
-        }
-        for (int i = 0; i < soon->lines; i++, next += LINE) __builtin_prefetch(next, 0, 2);
+    for (; k >= STEPS; k -= STEPS) {
+        ask(soon, p->ldc);
         _Pragma("GCC unroll 8") for (int i = 0; i < STEPS; i++, a += ROWS, b += COLUMNS)
             step(sum, a, b, rows);
     }
+    if (k) ask(soon, p->ldc);
     for (; k; k--, a += ROWS, b += COLUMNS) step(sum, a, b, rows);
-    soon->next = next < soon->end ? next : soon->end;
+    if (soon->next > soon->end) soon->next = soon->end;
     if (p->add) EACH_ROW EACH_VECTOR sum[i][v] += vf_load(c + i * ldc + v * FT_LANES);
     if (t->bias) EACH_ROW EACH_VECTOR sum[i][v] += vf_load(t->bias + v * FT_LANES);
     if (p->relu) EACH_ROW EACH_VECTOR sum[i][v] = vf_max((vf){0}, sum[i][v]);
@@ -187,6 +194,25 @@ static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahea
         edge_tile(p, t, rows, p->n - column, soon);
 }
 
+/* The tile of c behind the one that begins there, in columns first to end - 1, is asked for next.
+ */
+static void ask_behind(const ft_panel_product *p, ahead *soon, int64_t row, int64_t column,
+                       int64_t first, int64_t end)
+{
+    column += COLUMNS;
+    if (column >= end) {
+        row += ROWS;
+        column = first;
+    }
+    if (row >= p->m) {
+        row = 0;
+        column = end;
+    }
+    const int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
+    soon->c = p->c + row * p->ldc + column;
+    soon->c_end = soon->c + (column < p->n ? rows * p->ldc : 0);
+}
+
 /* Some panels of the right side, as many as the first cache keeps, against all of the left side:
  * the less is summed, the longer are the rows of c that are gone through, which then take the time.
  */
@@ -196,14 +222,20 @@ static void multiply(const ft_panel_product *p)
     const int64_t n_tiles = (p->m + ROWS - 1) / ROWS;
     const int64_t width = (panel_bytes < STAYS ? STAYS / panel_bytes : 1) * COLUMNS;
     const int lines = (int)((STEPS * VECTORS + n_tiles - 1) / n_tiles);
+    const int64_t asks = (steps + STEPS - 1) / STEPS;
     for (int64_t first = 0, end; first < p->n; first = end) {
         end = p->n - first < width ? p->n : first + width;
         int64_t left = p->n - end < width ? p->n - end : width;
         const float *next = (const float *)p->right + end * steps;
-        ahead soon = {(const char *)next, (const char *)(next + left * steps), left ? lines : 0};
+        ahead soon = {.next = (const char *)next,
+                      .end = (const char *)(next + left * steps),
+                      .lines = left ? lines : 0,
+                      .rows = (int)((ROWS + asks - 1) / asks)};
         for (int64_t row = 0; row < p->m; row += ROWS)
-            for (int64_t column = first; column < end; column += COLUMNS)
+            for (int64_t column = first; column < end; column += COLUMNS) {
+                ask_behind(p, &soon, row, column, first, end);
                 tile_at(p, row, column, &soon);
+            }
     }
 }
 
