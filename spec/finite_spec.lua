@@ -141,9 +141,9 @@ describe("a gradient that is not finite", function()
       })
    end)
 
-   it("is found when only the sum over micro-batches is not finite", function()
+   it("is found in the last micro-batch when only the sum over all is not finite", function()
       assert_message("step 1: 'linear_grad_weight' in head (backward) gave inf; "
-         .. "micro-batch 1 of 4", {
+         .. "micro-batch 3 of 4", {
          steps = 2, tied = false, dropout = 0,
          plant = function(params)
             scale(params["lm_head.weight"], 1e-4)

@@ -260,7 +260,7 @@ ft_status do_nodes(worker *w, const ft_action *a, ft_error *err)
     int64_t index = ft_seat_index(&b->seating, a);
     char *held = held_slot(run, a->seat, index);
     ft_high_water water = {0, 0};
-    ft_watch watch = {0};
+    ft_watch watch = {.growing = !last};
     ft_bases bases = {.work = w->block + ft_blueprint_work_at(b, w->device),
                       .saved = activations_at(run, a),
                       .held = held,

@@ -339,6 +339,18 @@ static double *squares_of(const step *st, int k, const ft_bases *bases)
     return bases->squares && st->grads >> k & 1 ? bases->squares[st->out_place[k].at] : NULL;
 }
 
+/* Whether the step reads fewer numbers than a term has, and finite ones alone. */
+static bool reads_finite(const step *st, const ft_call *call, int64_t n)
+{
+    for (int i = 0; i < st->node->n_in; i++)
+        if (st->node->in[i] != FT_NO_VALUE) n -= ft_shape_count(&st->in[i].shape);
+    for (int i = 0; i < st->node->n_in && n > 0; i++)
+        if (st->node->in[i] != FT_NO_VALUE && st->in[i].dtype == FT_F32 &&
+            !ft_all_finite(call->in[i].data, ft_shape_count(&st->in[i].shape), call->team))
+            return false;
+    return n > 0;
+}
+
 /* Gradient terms that the step made in place; with watch->every all that it made. Squares that are
  * wanted say as well whether a term is finite: its numbers are walked over once, while near. */
 static void watch_step(const step *st, const ft_call *call, const ft_bases *bases)
@@ -354,6 +366,7 @@ static void watch_step(const step *st, const ft_call *call, const ft_bases *base
         int64_t n = ft_shape_count(&st->out[k].shape);
         double *squares = squares_of(st, k, bases);
         if (squares) *squares = ft_squared_norm(x, n, call->team);
+        if (watch->growing && term && reads_finite(st, call, n)) continue;
         if (!finite && !(squares && isfinite(*squares)))
             ft_watch_value(watch, st->node, x, n, call->team);
     }
