@@ -251,6 +251,62 @@ static void test_measured_costs(void)
     CHECK_NEAR(c->adopt_ns[0], 0, 1e-9);
     CHECK_NEAR(c->adopt_ns[1], 7 + adopts, 1e-9);
     CHECK_NEAR(c->adopt_ns[2], 0, 1e-9);
+    /* stage 1 reads its term and writes it to stage 0, which reads two and writes their sum */
+    CHECK_NEAR(c->reduce_ns[0], adopts / 2 * 3, 1e-6);
+    CHECK_NEAR(c->reduce_ns[1], adopts, 1e-6);
+    CHECK_NEAR(c->reduce_ns[2], 0, 1e-9);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+/* loss = mean(tanh(E tanh(E[x]))): E is read by rows in the first stage, and whole in the last. */
+static ft_graph *make_tied_graph(void)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    ft_value_id e, v;
+    const ft_spec x = {FT_I32, {1, {ROWS}}}, e_spec = {FT_F32, {2, {HIDDEN, HIDDEN}}};
+    const ft_op *tanh_op = ft_op_find("tanh");
+    bool ok =
+        ft_graph_new(&g, &err) == FT_OK && ft_graph_input(g, "x", &x, &v, &err) == FT_OK &&
+        ft_graph_param(g, "e", &e_spec, &e, &err) == FT_OK &&
+        ft_graph_add(g, ft_op_find("embedding"), (ft_value_id[]){v, e}, 2, NULL, &v, &err) == FT_OK;
+    for (int i = 0; ok && i < 3; i++) ok = ft_graph_add(g, tanh_op, &v, 1, NULL, &v, &err) == FT_OK;
+    ok = ok &&
+         ft_graph_add(g, ft_op_find("linear"), (ft_value_id[]){v, e}, 2, NULL, &v, &err) == FT_OK;
+    for (int i = 0; ok && i < 2; i++) ok = ft_graph_add(g, tanh_op, &v, 1, NULL, &v, &err) == FT_OK;
+    ok = ok && ft_graph_add(g, ft_op_find("mean"), &v, 1, NULL, &v, &err) == FT_OK &&
+         ft_graph_output(g, "loss", v, &err) == FT_OK && ft_graph_grad(g, v, &err) == FT_OK;
+    if (CHECK(ok && ft_graph_n_forward(g) == NODES)) return g;
+    fprintf(stderr, "%s\n", err.message);
+    ft_graph_free(g);
+    return NULL;
+}
+
+/* An owner whose own term is by rows copies the whole one that it is sent. */
+static void test_measured_costs_of_terms_by_rows(void)
+{
+    enum { MOST_NODES = 64 };
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
+    ft_graph_free(p.g);
+    if (!(p.g = make_tied_graph())) return;
+    static const double none[MOST_NODES];
+    const ft_work_costs costs = {.node_ns = none,
+                                 .pack_ns = none,
+                                 .update_ns = none,
+                                 .norm_ns = none,
+                                 .copy_bytes_per_s = 1e6};
+    const ft_work_costs *by_device[3] = {&costs, &costs, &costs};
+    p.options.costs = by_device;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    const ft_stage_costs *c = ft_blueprint_costs(b);
+    double copied = 1e9 * 2 * HIDDEN * HIDDEN * sizeof(float) / p.devices[0].bytes_per_s;
+    CHECK_NEAR(c->reduce_ns[0], copied, 1e-6);
+    CHECK_NEAR(c->reduce_ns[1], 0, 1e-9);
+    CHECK_NEAR(c->reduce_ns[2], copied, 1e-6);
     ft_blueprint_free(b);
     pipeline_free(&p);
 }
@@ -475,6 +531,7 @@ int main(void)
     RUN(test_replicas_that_predict);
     RUN(test_modelled_costs);
     RUN(test_measured_costs);
+    RUN(test_measured_costs_of_terms_by_rows);
     RUN(test_measured_costs_of_one_device);
     RUN(test_the_loss_stays_until_it_is_read);
     RUN(test_halves);

@@ -76,19 +76,20 @@ bool ft_blueprint_by_rows(const ft_blueprint *b, int term)
 }
 
 /* Bytes that the sum of a parameter's terms moves, one from each replica of its stage. Of its
- * owner's terms by rows these are few; those of others are walked over. */
+ * owner's terms by rows these are few; those of others are walked over. Where its owner has no
+ * others, what is sent is copied to one of them. */
 static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
 {
-    int whole = 0, walked = 0;
+    int whole = 0, walked = 0, own = 0;
     for (int t = 0; t < p->n_terms; t++) {
-        bool by_rows = ft_blueprint_by_rows(b, p->terms[t]);
         int stage = b->term_stage[p->terms[t]], n = b->seating.of[stage].n;
-        if (by_rows)
-            walked += n - (stage == b->seats[p->owner].stage);
-        else
-            whole += n;
+        bool by_rows = ft_blueprint_by_rows(b, p->terms[t]);
+        bool here = stage == b->seats[p->owner].stage;
+        *(by_rows ? &walked : &whole) += by_rows ? n - here : n;
+        own += here && !by_rows;
     }
-    return (double)ft_spec_bytes(&p->spec) * (3 * (whole > 0 ? whole - 1 : 0) + walked);
+    int passes = whole > 0 ? 3 * (whole - 1) + (own ? 0 : 2) : 0;
+    return (double)ft_spec_bytes(&p->spec) * (passes + walked);
 }
 
 /* Of the weights that change whose steps the seat knows: those are kept, predicted and compared.
@@ -111,13 +112,13 @@ static double taken_bytes(const ft_blueprint *b, const ft_seat_param *p)
     return bytes + (p->with_state ? (double)ft_blueprint_state_bytes(b, p->param) : 0);
 }
 
-/* Terms that the seat sends before any sum is made: read and written. */
-static double exchange_ns(const ft_blueprint *b, int s)
+/* Gradient terms that the seat sends in such an action: read and written. */
+static double sending_ns(const ft_blueprint *b, int s, ft_action_kind kind)
 {
     const ft_seat_layout *seat = &b->seats[s];
     double bytes = 0;
-    for (int i = 0; i < seat->n_out_edges[FT_ACT_EXCHANGE]; i++)
-        bytes += (double)b->edges[seat->out_edges[FT_ACT_EXCHANGE][i]].bytes;
+    for (int i = 0; i < seat->n_out_edges[kind]; i++)
+        bytes += (double)b->edges[seat->out_edges[kind][i]].bytes;
     return traffic_ns(2 * bytes, &b->cut.devices[seat->device]);
 }
 
@@ -200,7 +201,7 @@ static void price_steps(const ft_blueprint *b, int s, const ft_work_costs *costs
         summed += summed_bytes(b, p);
         if (b->squares) *reduce += costs->norm_ns[number];
     }
-    *reduce += traffic_ns(summed, &b->cut.devices[seat->device]);
+    *reduce += traffic_ns(summed, &b->cut.devices[seat->device]) + sending_ns(b, s, FT_ACT_REDUCE);
     *adopt += traffic_ns(replicas * 2, &b->cut.devices[seat->device]);
     price_packs(b, s, costs, update, adopt);
 }
@@ -330,7 +331,7 @@ static void price_seat(const ft_blueprint *b, int s, double *const *rows)
     /* weights and two parts of state are read; weights, older ones, the size of steps */
     rows[FT_ACT_PREDICT][s] = traffic_ns(4 * known_bytes(b, s), device);
     rows[FT_ACT_ATTENUATE][s] = traffic_ns(5 * known_bytes(b, s), device);
-    rows[FT_ACT_EXCHANGE][s] = exchange_ns(b, s);
+    rows[FT_ACT_EXCHANGE][s] = sending_ns(b, s, FT_ACT_EXCHANGE);
     rows[FT_ACT_MAKE][s] = making_ns(b, s, costs);
 }
 
