@@ -83,8 +83,8 @@ INLINE void store(float *p, vf x, int64_t left, int how)
 typedef struct ahead {
     const char *next, *end; /* of the right side's next panel */
     int lines;              /* of it in STEPS steps */
-    const float *c, *c_end; /* the next tile of c: with little to sum, its way from memory is longer
-                               than the tile before it takes */
+    const float *c, *c_end; /* of a tile of c: with little to sum, its way from memory is longer
+                               than a tile takes */
     int rows;               /* of it in STEPS steps */
 } ahead;
 
@@ -194,19 +194,18 @@ static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahea
         edge_tile(p, t, rows, p->n - column, soon);
 }
 
-/* The tile of c behind the one that begins there, in columns first to end - 1, is asked for next.
- */
-static void ask_behind(const ft_panel_product *p, ahead *soon, int64_t row, int64_t column,
-                       int64_t first, int64_t end)
+/* The tile of c that is asked for while the one that begins there, in columns first to end - 1, is
+ * summed: itself where that takes long enough, else the one behind it. */
+static void ask_for(const ft_panel_product *p, ahead *soon, int64_t row, int64_t column,
+                    int64_t first, int64_t end)
 {
-    column += COLUMNS;
-    if (column >= end) {
+    if (steps_of(p->k) < 2 * ROWS * STEPS && (column += COLUMNS) >= end) {
         row += ROWS;
         column = first;
-    }
-    if (row >= p->m) {
-        row = 0;
-        column = end;
+        if (row >= p->m) {
+            row = 0;
+            column = end;
+        }
     }
     const int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
     soon->c = p->c + row * p->ldc + column;
@@ -233,7 +232,7 @@ static void multiply(const ft_panel_product *p)
                       .rows = (int)((ROWS + asks - 1) / asks)};
         for (int64_t row = 0; row < p->m; row += ROWS)
             for (int64_t column = first; column < end; column += COLUMNS) {
-                ask_behind(p, &soon, row, column, first, end);
+                ask_for(p, &soon, row, column, first, end);
                 tile_at(p, row, column, &soon);
             }
     }
