@@ -218,9 +218,7 @@ static void ask_for(const ft_panel_product *p, ahead *soon, int64_t row, int64_t
 static void multiply(const ft_panel_product *p)
 {
     const int64_t steps = steps_of(p->k), panel_bytes = COLUMNS * steps * 4;
-    const int64_t n_tiles = (p->m + ROWS - 1) / ROWS;
     const int64_t width = (panel_bytes < STAYS ? STAYS / panel_bytes : 1) * COLUMNS;
-    const int lines = (int)((STEPS * VECTORS + n_tiles - 1) / n_tiles);
     const int64_t asks = (steps + STEPS - 1) / STEPS;
     for (int64_t first = 0, end; first < p->n; first = end) {
         end = p->n - first < width ? p->n : first + width;
@@ -228,13 +226,15 @@ static void multiply(const ft_panel_product *p)
         const float *next = (const float *)p->right + end * steps;
         ahead soon = {.next = (const char *)next,
                       .end = (const char *)(next + left * steps),
-                      .lines = left ? lines : 0,
                       .rows = (int)((ROWS + asks - 1) / asks)};
-        for (int64_t row = 0; row < p->m; row += ROWS)
+        for (int64_t row = 0; row < p->m; row += ROWS) {
+            const int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
+            soon.lines = left ? (int)((STEPS * VECTORS * rows + p->m - 1) / p->m) : 0;
             for (int64_t column = first; column < end; column += COLUMNS) {
                 ask_for(p, &soon, row, column, first, end);
                 tile_at(p, row, column, &soon);
             }
+        }
     }
 }
 
