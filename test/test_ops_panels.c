@@ -155,7 +155,8 @@ static void one(const ft_simd_panels *kernels, const int64_t mnk[3], variant v, 
                 arithmetic vectors)
 {
     int64_t m = mnk[0], n = mnk[1], k = mnk[2];
-    bool by_unit = kernels->plain && m >= kernels->least_rows && k >= kernels->least_k;
+    bool by_unit =
+        kernels == ft_simd_get()->tiles && m >= kernels->least_rows && k >= kernels->least_k;
     int64_t work_bytes = ft_panels_work_bytes(m, n, k, kernels, team_size);
     int64_t packed_bytes = ft_panels_packed_bytes(n, k, kernels);
     source a = source_new(m * k, 1), b = source_new(n * k, 2), bias = source_new(n, 4);
@@ -244,8 +245,11 @@ static void test_pairs_every_way(void)
         printf("skipped: this CPU's vectors have no bf16\n");
         return;
     }
-    each_edge(ft_simd_get()->pairs, PAIRS_BF16);
-    each_variant(ft_simd_get()->pairs, PAIRS_BF16);
+    const ft_simd_panels *kernels[] = {ft_simd_get()->pairs, ft_simd_get()->widened};
+    for (int i = 0; i < 2; i++) {
+        each_edge(kernels[i], PAIRS_BF16);
+        each_variant(kernels[i], PAIRS_BF16);
+    }
 }
 
 /* -- the matrix unit --------------------------------------------------------------------------- */
@@ -435,7 +439,10 @@ static void test_odd_behind_relu(void)
         for (int packs = 0; simd && packs < 2; packs++) {
             odd_behind_relu(simd->panels, 4, packs);
             odd_behind_relu(simd->panels, 70, packs);
-            if (ft_cpu_bf16() && simd->pairs) odd_behind_relu(simd->pairs, 70, packs);
+            if (ft_cpu_bf16() && simd->pairs) {
+                odd_behind_relu(simd->pairs, 70, packs);
+                odd_behind_relu(simd->widened, 70, packs);
+            }
         }
     }
     float c = 7;

@@ -102,7 +102,7 @@ static const char *const names[N_KERNELS] = {"base", "avx2", "avx512", "avx512+b
 static int most = N_KERNELS - 1; /* that are allowed */
 static struct {
     ft_isa isa;
-    bool bf16, tiles;
+    bool bf16, tiles, slow_bf16;
 } found;
 
 static ft_isa best_isa(void)
@@ -124,6 +124,15 @@ static bool has_bf16(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
 }
 
+/* AVX512-FP16 came with the first of Intel's cores that have a matrix unit, whether it may be used
+ * or not: they multiply a pair of bf16 every other cycle where f32 goes twice a cycle. */
+static bool has_slow_bf16(void)
+{
+    enum { FP16 = 1 << 23 };
+    unsigned a, b, c, d;
+    return __builtin_cpu_is("intel") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & FP16;
+}
+
 /* The matrix unit's registers are large, so that Linux wants to be asked for them (its
  * Documentation/arch/x86/xstate.rst). */
 static bool tiles_granted(void)
@@ -141,6 +150,11 @@ static bool has_bf16(void)
     return false;
 }
 
+static bool has_slow_bf16(void)
+{
+    return false;
+}
+
 static bool tiles_granted(void)
 {
     return false;
@@ -153,6 +167,7 @@ static void look(void)
     found.isa = best_isa();
     if (most < (int)found.isa) found.isa = (ft_isa)most;
     found.bf16 = most >= VECTORS_OF_BF16 && found.isa == FT_ISA_AVX512 && has_bf16();
+    found.slow_bf16 = found.bf16 && has_slow_bf16();
     found.tiles = most >= MATRIX_UNIT && found.bf16 && tiles_granted();
 }
 
@@ -193,6 +208,12 @@ bool ft_cpu_tiles(void)
 {
     look_once();
     return found.tiles;
+}
+
+bool ft_cpu_slow_bf16(void)
+{
+    look_once();
+    return found.slow_bf16;
 }
 
 const char *ft_isa_name(ft_isa isa)

@@ -103,6 +103,8 @@ const char *ft_isa_name(ft_isa isa);
  * use it begin. */
 bool ft_cpu_bf16(void);
 bool ft_cpu_tiles(void);
+/* Whether those vectors take longer for bf16 than for f32: Intel's cores that have such a unit. */
+bool ft_cpu_slow_bf16(void);
 
 /* The kernels that this process runs: that set's name, or "avx512+bf16" or "avx512+amx". */
 const char *ft_cpu_kernels_name(void);

@@ -21,8 +21,9 @@ enum { SIM_LATENCY_NS = 10000, CPU_LATENCY_NS = 1000 };
  * not products reach it when every core is busy (with 13 GB/s bench/pipeline.lua finds the stages
  * of t5-small equal to 1 %). */
 static const double cpu_thread_flops[FT_ISA_COUNT] = {8 * 2e9, 32 * 2e9, 64 * 2e9};
-/* Products of bf16 operands, conversions included, against f32: measured with AVX512-BF16. */
-static const double cpu_bf16_speedup = 1.9;
+/* Products of bf16 operands, conversions included, against f32: measured with AVX512-BF16, and
+ * where it is slow. */
+static const double cpu_bf16_speedup = 1.9, slow_bf16_speedup = 1;
 /* With a matrix unit (ft_cpu_tiles), where products in f32 are its as well: 265 and 295 GFLOP/s of
  * 256 rows, in bf16 700 and 960 (bench/results/2026-11-29-products-bf16.txt), where vectors have
  * 146: less by as much as they are rated. */
@@ -143,7 +144,9 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
     int threads = share->threads;
     int64_t memory = share->memory;
     double flops = (ft_cpu_tiles() ? unit_thread_flops : cpu_thread_flops[ft_cpu_isa()]) * threads;
-    double bf16 = flops * (ft_cpu_tiles() ? unit_bf16_speedup : cpu_bf16_speedup);
+    double bf16 = flops * (ft_cpu_tiles()       ? unit_bf16_speedup
+                           : ft_cpu_slow_bf16() ? slow_bf16_speedup
+                                                : cpu_bf16_speedup);
     double tf32 = driver->kind == FT_DEVICE_GPU ? ft_tf32_rate(bf16) : 0;
     if (!memory) memory = ft_cpu_memory_bytes() / n;
     for (int i = 0; i < n; i++) {

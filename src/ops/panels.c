@@ -29,7 +29,7 @@ const ft_simd_panels *ft_panels_kernels(bool bf16)
 {
     const ft_simd *simd = ft_simd_get();
     if (bf16 && ft_cpu_tiles()) return simd->tiles_bf16;
-    if (bf16 && simd->pairs) return simd->pairs;
+    if (bf16 && simd->pairs) return ft_cpu_slow_bf16() ? simd->widened : simd->pairs;
     return ft_cpu_tiles() ? simd->tiles : simd->panels;
 }
 

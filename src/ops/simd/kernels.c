@@ -11,6 +11,7 @@ const ft_simd FT_ISA_NAME(ft_simd) = {
     .panels = &FT_ISA_NAME(ft_simd_panels),
 #if defined(__AVX512F__)
     .pairs = &FT_ISA_NAME(ft_simd_pairs),
+    .widened = &FT_ISA_NAME(ft_simd_widened),
     .tiles = &FT_ISA_NAME(ft_simd_tiles),
     .tiles_bf16 = &FT_ISA_NAME(ft_simd_tiles_bf16),
 #endif

@@ -75,6 +75,11 @@ PAIRS static void pack_right(void *packed, const ft_panel_source *x)
         pack(packed, x, COLUMNS, false);
 }
 
+static void multiply(const ft_panel_product *p)
+{
+    multiply_panels(p);
+}
+
 const ft_simd_panels FT_ISA_NAME(ft_simd_pairs) = {
     .rows = ROWS,
     .columns = COLUMNS,

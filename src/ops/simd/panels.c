@@ -169,6 +169,11 @@ static void multiply_few(const ft_panel_product *p, const ft_panel_source *right
         }
 }
 
+static void multiply(const ft_panel_product *p)
+{
+    multiply_panels(p);
+}
+
 const ft_simd_panels FT_ISA_NAME(ft_simd_panels) = {
     .rows = ROWS,
     .columns = COLUMNS,

@@ -200,7 +200,9 @@ typedef struct ft_simd {
     const ft_simd_attention *attention;
     const ft_simd_product *product;
     const ft_simd_panels *panels;
-    const ft_simd_panels *pairs; /* of bf16, for CPUs of this set with ft_cpu_bf16; NULL: none */
+    /* Of bf16, for CPUs of this set with ft_cpu_bf16; `widened` where ft_cpu_slow_bf16. NULL: it
+     * has none. */
+    const ft_simd_panels *pairs, *widened;
     /* For CPUs of this set with ft_cpu_tiles; NULL: it has none. */
     const ft_simd_panels *tiles, *tiles_bf16;
 } ft_simd;
@@ -224,6 +226,7 @@ extern const ft_simd_attention FT_ISA_NAME(ft_simd_attention);
 extern const ft_simd_product FT_ISA_NAME(ft_simd_product);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_panels);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_pairs);
+extern const ft_simd_panels FT_ISA_NAME(ft_simd_widened);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles);
 extern const ft_simd_panels FT_ISA_NAME(ft_simd_tiles_bf16);
 extern const ft_simd FT_ISA_NAME(ft_simd);

@@ -212,29 +212,36 @@ static void ask_for(const ft_panel_product *p, ahead *soon, int64_t row, int64_t
     soon->c_end = soon->c + (column < p->n ? rows * p->ldc : 0);
 }
 
+/* The panels of columns first to end - 1 against all of the left side, while others are asked for.
+ */
+static void sum_panels(const ft_panel_product *p, int64_t first, int64_t end, ahead *soon)
+{
+    const bool more = soon->next < soon->end;
+    const int64_t asks = (steps_of(p->k) + STEPS - 1) / STEPS;
+    soon->rows = (int)((ROWS + asks - 1) / asks);
+    for (int64_t row = 0; row < p->m; row += ROWS) {
+        const int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
+        soon->lines = more ? (int)((STEPS * VECTORS * rows + p->m - 1) / p->m) : 0;
+        for (int64_t column = first; column < end; column += COLUMNS) {
+            ask_for(p, soon, row, column, first, end);
+            tile_at(p, row, column, soon);
+        }
+    }
+}
+
 /* Some panels of the right side, as many as the first cache keeps, against all of the left side:
  * the less is summed, the longer are the rows of c that are gone through, which then take the time.
  */
-static void multiply(const ft_panel_product *p)
+INLINE void multiply_panels(const ft_panel_product *p)
 {
     const int64_t steps = steps_of(p->k), panel_bytes = COLUMNS * steps * 4;
     const int64_t width = (panel_bytes < STAYS ? STAYS / panel_bytes : 1) * COLUMNS;
-    const int64_t asks = (steps + STEPS - 1) / STEPS;
     for (int64_t first = 0, end; first < p->n; first = end) {
         end = p->n - first < width ? p->n : first + width;
         int64_t left = p->n - end < width ? p->n - end : width;
         const float *next = (const float *)p->right + end * steps;
-        ahead soon = {.next = (const char *)next,
-                      .end = (const char *)(next + left * steps),
-                      .rows = (int)((ROWS + asks - 1) / asks)};
-        for (int64_t row = 0; row < p->m; row += ROWS) {
-            const int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
-            soon.lines = left ? (int)((STEPS * VECTORS * rows + p->m - 1) / p->m) : 0;
-            for (int64_t column = first; column < end; column += COLUMNS) {
-                ask_for(p, &soon, row, column, first, end);
-                tile_at(p, row, column, &soon);
-            }
-        }
+        ahead soon = {.next = (const char *)next, .end = (const char *)(next + left * steps)};
+        sum_panels(p, first, end, &soon);
     }
 }
 
