@@ -81,7 +81,7 @@ INLINE void store(float *p, vf x, int64_t left, int how)
 /* What is read after this tile, asked for little by little: all at once would keep the loads of the
  * tile itself waiting. */
 typedef struct ahead {
-    const char *next, *end; /* of the right side's next panel */
+    const char *next, *end; /* of the right side's next panels */
     int lines;              /* of it in STEPS steps */
     const float *c, *c_end; /* of a tile of c: with little to sum, its way from memory is longer
                                than a tile takes */
@@ -199,13 +199,14 @@ static void tile_at(const ft_panel_product *p, int64_t row, int64_t column, ahea
 static void ask_for(const ft_panel_product *p, ahead *soon, int64_t row, int64_t column,
                     int64_t first, int64_t end)
 {
-    if (steps_of(p->k) < 2 * ROWS * STEPS && (column += COLUMNS) >= end) {
+    if (steps_of(p->k) < 2 * ROWS * STEPS) column += COLUMNS;
+    if (column >= end) {
         row += ROWS;
         column = first;
-        if (row >= p->m) {
-            row = 0;
-            column = end;
-        }
+    }
+    if (row >= p->m) {
+        row = 0;
+        column = end;
     }
     const int64_t rows = p->m - row < ROWS ? p->m - row : ROWS;
     soon->c = p->c + row * p->ldc + column;
