@@ -408,6 +408,25 @@ describe("--plan", function()
       end)
    end)
 
+   it("is named where flags are of weights that are late, and its own never are", function()
+      files.in_directory(function(dir)
+         local exit, err = recipe("--steps", "1", "--devices", "cpu:1", "--schedule", "async",
+            "--out", dir .. "/run")
+         assert.equal(0, exit, err)
+         local path = dir .. "/run/plan.txt"
+         for flag, words in pairs {
+            ["--gaps"] = "--gaps is of weights that are late, and with %s none are: leave it "
+               .. "out\n",
+            ["--look-ahead=lag"] = "--look-ahead is for weights that are late, and those of %s "
+               .. "never are: leave it out\n",
+         } do
+            exit, err = recipe("--devices", "cpu:1", "--plan", path, flag)
+            assert.equal(2, exit)
+            assert.equal("ftpipe: " .. words:format(path), err)
+         end
+      end)
+   end)
+
    it("decides what other flags say", function()
       local exit, err = recipe("--plan", "x.txt", "--schedule", "gpipe")
       assert.equal(2, exit)

@@ -19,7 +19,7 @@ local M = {}
 --- Opens what the option `plan` may be: the path of a file, or a plan of ft.plan.load.
 -- @tparam string|schedule_plan what
 -- @tparam[opt] boolean recorded it is the one that this run has made itself before
--- @treturn table plan, said = what it says of itself, name for people, recorded
+-- @treturn table plan, said = what it says of itself, name, title in a sentence, recorded
 function M.open(what, recorded)
    local plan = type(what) == "string" and texts.load(what) or what
    if class.of(plan) ~= "ftpipe.schedule_plan" then
@@ -28,6 +28,7 @@ function M.open(what, recorded)
    return {
       plan = plan, said = plan:describe(), recorded = recorded,
       name = type(what) == "string" and what or "given",
+      title = type(what) == "string" and what or "the plan that is given",
    }
 end
 

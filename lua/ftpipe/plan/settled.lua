@@ -91,7 +91,10 @@ end
 --- Refuses --look-ahead where there is nothing that it could decide.
 local function check_look_ahead(o)
    if not o.look_ahead then return end
-   if o.synchronous then
+   if o.synchronous and o.given then
+      usage.of(o, "{look_ahead} is for weights that are late, and those of %s never are: leave it "
+         .. "out", o.given.title)
+   elseif o.synchronous then
       usage.of(o, "{look_ahead} is for weights that are late, and those of {schedule=%s}, which "
          .. "drains, never are: leave it out", o.schedule)
    elseif not core.engine.looks_ahead(o) then

@@ -313,13 +313,12 @@ end
 function M.check_dir(plan)
    local o = plan.options
    if not o.swap_dir or not o.given or o.given.recorded then return end
-   local name = o.given.name == "given" and "the plan that is given" or o.given.name
    if disk_bytes(plan) == 0 then
       usage.of(o, "{swap_dir=%s} is for weights and optimizer state that move, and %s moves none: "
-         .. "leave it out", o.swap_dir, name)
+         .. "leave it out", o.swap_dir, o.given.title)
    elseif sum(plan.volumes, "updates_at_home") > 0 then
       usage.of(o, "%s updates in host memory, and with {swap_dir} the state is on disk: leave one "
-         .. "out", name)
+         .. "out", o.given.title)
    end
 end
 

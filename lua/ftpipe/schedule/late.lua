@@ -42,7 +42,8 @@ function M.check_gaps(o)
    elseif o.synchronous or o.max_staleness == 0 then
       local name = o.synchronous and "schedule" or "max_staleness"
       usage("%s is of weights that are late, and with %s none are: leave it out",
-         named.name(o, "gaps"), named.value(o, name, o[name]))
+         named.name(o, "gaps"), o.synchronous and o.given and o.given.title
+         or named.value(o, name, o[name]))
    elseif not core.engine.devices(o.devices)[1].gaps then
       usage.of(o, "{gaps} are measured on CPUs alone so far")
    end
