@@ -204,8 +204,9 @@ describe("joint forwards", function()
          .. 'micro%-batches through some stages, then the next: expected schedule = "harmony%-pp"')
       refused({ forward_micro_batches = 3 }, "forward_micro_batches = 3: a forward takes several "
          .. "whole ones of micro_batches = 8: expected forward_micro_batches = 2")
-      refused({ schedule = "harmony-dp", forward_micro_batches = 1 }, "joint forwards of 8 "
-         .. "micro%-batches in stage 0, which has 4 in a batch: expected a divisor of that")
+      refused({ schedule = "harmony-dp", forward_micro_batches = 1 }, "forward_micro_batches = 1: "
+         .. "a forward is of one replica, and micro%-batches are dealt to 2: expected "
+         .. "forward_micro_batches = 2$")
    end)
 end)
 

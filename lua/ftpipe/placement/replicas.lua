@@ -56,9 +56,11 @@ end
 
 local function gcd(a, b) return b == 0 and a or gcd(b, a % b) end
 
---- Refuses micro-batches that cannot be dealt to replicas alike, and says which can.
--- @tparam table o replicas, devices, stages, schedule or rule, batch, micro_batches
-function M.check_shares(o)
+--- How many micro-batches, or a multiple of them, can be dealt to the replicas of each stage alike.
+-- @tparam table o replicas, devices, stages, schedule or rule, micro_batches
+-- @treturn int 1 without replicas
+-- @treturn[opt] int replicas of the first stage that o.micro_batches cannot be dealt to
+function M.dealt(o)
    local n_devices, all, odd = #core.engine.devices(o.devices), 1, nil
    local counts = o.replicas and M.of(o)
       or { schedules.replicates(o.rule or o.schedule) and n_devices or nil }
@@ -66,6 +68,13 @@ function M.check_shares(o)
       all = all * n / gcd(all, n)
       if o.micro_batches % n ~= 0 then odd = odd or n end
    end
+   return all, odd
+end
+
+--- Refuses micro-batches that cannot be dealt to replicas alike, and says which can.
+-- @tparam table o what `dealt` takes, and batch
+function M.check_shares(o)
+   local all, odd = M.dealt(o)
    if not odd then return end
    local micro = math.ceil(o.micro_batches / all) * all
    local batch = math.ceil(o.batch / micro) * micro
