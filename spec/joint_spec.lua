@@ -205,7 +205,7 @@ describe("joint forwards", function()
       refused({ forward_micro_batches = 3 }, "forward_micro_batches = 3: a forward takes several "
          .. "whole ones of micro_batches = 8: expected forward_micro_batches = 2")
       refused({ schedule = "harmony-dp", forward_micro_batches = 1 }, "forward_micro_batches = 1: "
-         .. "a forward is of one replica, and micro%-batches are dealt to 2: expected "
+         .. "a forward is of one replica, and each has its share of micro_batches = 8: expected "
          .. "forward_micro_batches = 2$")
    end)
 end)

@@ -58,8 +58,9 @@ function M.check_joint(o)
    local all = replicas.dealt(o)
    if n % all ~= 0 then
       local fits = all * divisor(o.micro_batches / all, math.max(1, math.floor(n / all)))
-      usage("%s: a forward is of one replica, and micro-batches are dealt to %d: expected %s", said,
-         all, named.value(o, "forward_micro_batches", fits))
+      usage("%s: a forward is of one replica, and each has its share of %s: expected %s", said,
+         named.value(o, "micro_batches", o.micro_batches),
+         named.value(o, "forward_micro_batches", fits))
    end
    o.packs = o.packs or "1/1" -- what goes forward and back at once does so by itself
 end
