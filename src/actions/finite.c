@@ -1,13 +1,13 @@
 /* actions/finite.c - numbers that are not finite stop a step.
  *
  * Every micro-batch's loss, the values that it sends and its gradient terms are looked at as they
- * are made; of a term that others are added to, what it is made of where that is fewer numbers, so
- * that a sum which alone is too large is found in the last micro-batch. What is found does not stop
- * the workers at once, which would leave it to chance which of two stages reports: it is noted with
- * its place in an order that does not depend on timing (micro-batch, forward before backward, along
- * the pipeline), the batch drains without an update, and the first in that order is what
- * ft_run_next gives. Synchronous schedules update when all stages have all their gradients, so no
- * stage has updated by then; asynchronously those stages have not that saw such a number.
+ * are made; on CPUs, of a term that others are added to, what it is made of where that is fewer
+ * numbers, so that a sum which alone is too large is found in the last micro-batch. What is found
+ * does not stop the workers at once, which would leave it to chance which of two stages reports: it
+ * is noted with its place in an order that does not depend on timing (micro-batch, forward before
+ * backward, along the pipeline), the batch drains without an update, and the first in that order is
+ * what ft_run_next gives. Synchronous schedules update when all stages have all their gradients, so
+ * no stage has updated by then; asynchronously those stages have not that saw such a number.
  *
  * Gradients of a scaled loss (ft_feed) that are not finite may have been scaled too far: noted as
  * FT_CANCELLED they end no run, but the batch updates nothing. What is wrong in a forward is told

@@ -366,9 +366,9 @@ static void watch_step(const step *st, const ft_call *call, const ft_bases *base
         int64_t n = ft_shape_count(&st->out[k].shape);
         double *squares = squares_of(st, k, bases);
         if (squares) *squares = ft_squared_norm(x, n, call->team);
+        if (finite || (squares && isfinite(*squares))) continue;
         if (watch->growing && term && reads_finite(st, call, n)) continue;
-        if (!finite && !(squares && isfinite(*squares)))
-            ft_watch_value(watch, st->node, x, n, call->team);
+        ft_watch_value(watch, st->node, x, n, call->team);
     }
 }
 

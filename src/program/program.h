@@ -81,8 +81,8 @@ typedef struct ft_high_water {
  * which may be infinite), and the run ends there. */
 typedef struct ft_watch {
     bool every;
-    bool growing;        /* the terms are added to later, and looked at when they are whole: before,
-                            at what is read to make them, where that is fewer numbers */
+    bool growing;        /* the terms are added to later: on CPUs, which look at them when they are
+                            whole, at what is read to make them, where that is fewer numbers */
     const ft_node *node; /* NULL: none was found */
     bool nan;            /* what it gave: nan, or only infinite numbers */
 } ft_watch;
