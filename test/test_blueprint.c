@@ -211,17 +211,22 @@ static void test_modelled_costs(void)
     pipeline_free(&p);
 }
 
+enum { MOST_NODES = 64 };
+
+/* Work that takes no time but for copies: a byte takes 1 us. */
+static const double none[MOST_NODES];
+static const ft_work_costs copies_alone = {
+    .node_ns = none, .pack_ns = none, .update_ns = none, .norm_ns = none, .copy_bytes_per_s = 1e6};
+
 /* Measured costs alone: a value between devices is copied by its maker, and by its user where that
  * keeps it, at their own rates; on one device by such a user alone. A packed weight belongs to the
  * update of its owner and to the adoption of another stage. */
 static void test_measured_costs(void)
 {
-    enum { MOST_NODES = 64 };
     pipeline p;
     ft_error err = {FT_OK, ""};
     ft_blueprint *b = NULL;
     if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
-    static const double none[MOST_NODES];
     double pack_ns[MOST_NODES] = {[0] = 100, [2] = 30, [3] = 7, [4] = 2}; /* the products */
     ft_work_costs costs[3];
     const ft_work_costs *by_device[3] = {&costs[0], &costs[1], &costs[2]};
@@ -286,20 +291,13 @@ static ft_graph *make_tied_graph(void)
 /* An owner whose own term is by rows copies the whole one that it is sent. */
 static void test_measured_costs_of_terms_by_rows(void)
 {
-    enum { MOST_NODES = 64 };
     pipeline p;
     ft_error err = {FT_OK, ""};
     ft_blueprint *b = NULL;
     if (!pipeline_init(&p, "cpu:3", "1f1b")) return;
     ft_graph_free(p.g);
     if (!(p.g = make_tied_graph())) return;
-    static const double none[MOST_NODES];
-    const ft_work_costs costs = {.node_ns = none,
-                                 .pack_ns = none,
-                                 .update_ns = none,
-                                 .norm_ns = none,
-                                 .copy_bytes_per_s = 1e6};
-    const ft_work_costs *by_device[3] = {&costs, &costs, &costs};
+    const ft_work_costs *by_device[3] = {&copies_alone, &copies_alone, &copies_alone};
     p.options.costs = by_device;
     CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     const ft_stage_costs *c = ft_blueprint_costs(b);
@@ -314,18 +312,11 @@ static void test_measured_costs_of_terms_by_rows(void)
 /* On one device a value is made and read in its slot: what a user keeps is copied, once. */
 static void test_measured_costs_of_one_device(void)
 {
-    enum { MOST_NODES = 64 };
     pipeline p;
     ft_error err = {FT_OK, ""};
     ft_blueprint *b = NULL;
     if (!pipeline_init(&p, "cpu:1", "1f1b")) return;
-    static const double none[MOST_NODES];
-    const ft_work_costs costs = {.node_ns = none,
-                                 .pack_ns = none,
-                                 .update_ns = none,
-                                 .norm_ns = none,
-                                 .copy_bytes_per_s = 1e6};
-    const ft_work_costs *by_device[1] = {&costs};
+    const ft_work_costs *by_device[1] = {&copies_alone};
     p.options.costs = by_device;
     CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
     const ft_stage_costs *c = ft_blueprint_costs(b);
