@@ -56,11 +56,21 @@ end
 --- Why there is no Python to compare with.
 peer.NO_PYTHON = "FTPIPE_PEER_PYTHON is not set"
 
-function peer.median(list)
+local function sort(list)
    local sorted = {}
    for i, value in ipairs(list) do sorted[i] = value end
    table.sort(sorted)
-   return sorted[math.floor(#sorted / 2) + 1]
+   return sorted
+end
+
+function peer.median(list)
+   return sort(list)[math.floor(#list / 2) + 1]
+end
+
+--- Where the middle half of them begins and ends.
+function peer.middle(list)
+   local sorted = sort(list)
+   return sorted[math.ceil(#sorted / 4)], sorted[math.ceil(#sorted * 3 / 4)]
 end
 
 --- A training step's inputs, in the order of a graph's: full rows, every label counts.

@@ -14,6 +14,9 @@ local rows = require("ftpipe.schedule.rows")
 local several = require("spec.support.several")
 local window = require("ftpipe.schedule.window")
 
+package.path = "bench/?.lua;" .. package.path
+local peer = require("peer")
+
 local STEPS = 10 -- of a leg
 
 --- The text of a file, once it is there.
@@ -88,13 +91,10 @@ local function compare(n, size)
       local out = pipes.two:read("*a")
       print("two processes, " .. (out:match("between devices: [^\n]+") or out))
    end)
-   table.sort(ratios)
-   table.sort(speeds)
-   local function part(list, share) return list[math.ceil(#list * share)] end
+   local ratio, low, high = peer.median(ratios), peer.middle(ratios)
    print(("one process %.2f ms a step; of its speed two processes have %.3f (the middle half of %d "
-      .. "pairs: %.3f to %.3f)"):format(part(speeds, 0.5), part(ratios, 0.5), #ratios,
-      part(ratios, 0.25), part(ratios, 0.75)))
-   print(("gate several-processes %.3f"):format(part(ratios, 0.5)))
+      .. "pairs: %.3f to %.3f)"):format(peer.median(speeds), ratio, #ratios, low, high))
+   peer.gate("several-processes", ratio)
 end
 
 local function many(n)
