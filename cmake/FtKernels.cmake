@@ -29,12 +29,13 @@ endfunction()
 ft_simd(ops)
 ft_simd(optim)
 
-# A digest of what decides how long operators and updates take: in the name of every measured profile,
-# so that costs of other kernels are not taken for those of these.
+# A digest of what decides how long operators and updates take, and how that is measured: in the name
+# of every measured profile, so that costs of other kernels are not taken for those of these.
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/vec.h
      ${CMAKE_SOURCE_DIR}/src/ops/*.[ch] ${CMAKE_SOURCE_DIR}/src/ops/simd/*.[ch]
      ${CMAKE_SOURCE_DIR}/src/optim/*.[ch] ${CMAKE_SOURCE_DIR}/src/optim/simd/*.[ch]
-     ${CMAKE_SOURCE_DIR}/src/launch/*.[ch] ${CMAKE_SOURCE_DIR}/kernels/*.*)
+     ${CMAKE_SOURCE_DIR}/src/launch/*.[ch] ${CMAKE_SOURCE_DIR}/src/profile/*.[ch]
+     ${CMAKE_SOURCE_DIR}/kernels/*.*)
 set(digest ${CMAKE_BINARY_DIR}/digest)
 string(REPLACE ";" "\n" kernel_list "${kernel_sources}")
 file(CONFIGURE OUTPUT ${digest}/kernels.list CONTENT "${kernel_list}\n" @ONLY)

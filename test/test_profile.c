@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "check.h"
 #include "memory/memory.h"
-#include "profile/profile.h"
+#include "profile/internal.h"
 
 /* Four equal layers x = relu(W x) + x of a width, between an embedding and a loss; other tests have
  * other layers there. */
@@ -224,6 +224,61 @@ static bool takes_as_long_whole(const setting *s)
     return alike;
 }
 
+/* Rounds of one worker, by its number of so many: the stop where it begins, from the first to the
+ * last half of what a round takes. */
+static void check_first_stop(setting *s, const bench *b, block_samples *const *notes, int number)
+{
+    const crew_part part = {b, 0, b->n_blocks, notes};
+    float *noise = worker_noise();
+    worker w = {.parts = &part, .n_parts = 1, .noise = noise, .number = number, .part = &part};
+    CHECK(noise != NULL);
+    if (CHECK_STATUS(worker_make(&w, NULL), FT_OK)) {
+        const worker_tour *tour = &w.tours[0];
+        CHECK(tour->n > b->n_blocks && !tour->chosen && tour->first == 0);
+        CHECK_STATUS(worker_passes(&w, NULL), FT_OK);
+        double before = 0, all = 0;
+        for (int i = 0; i < tour->n; i++) {
+            CHECK(tour->stops[i].ns > 0);
+            all += (double)tour->stops[i].ns;
+            if (i < tour->first) before += (double)tour->stops[i].ns;
+        }
+        double wanted = all * number / s->options.n_busy, last = 0;
+        if (tour->first > 0) last = (double)tour->stops[tour->first - 1].ns;
+        CHECK(tour->chosen && (before >= wanted || tour->first == 0) && before - last <= wanted);
+        int first = tour->first;
+        CHECK(number || first == 0);
+        for (int i = 0; i < 3; i++) CHECK_STATUS(worker_passes(&w, NULL), FT_OK);
+        CHECK(tour->first == first); /* it stays there */
+    }
+    worker_free(&w);
+    ft_free(noise);
+}
+
+/* Two workers are half a round from each other, so that both are not in the same blocks. */
+static void test_workers_are_apart(void)
+{
+    setting s;
+    profile_cut cut;
+    bench b;
+    block_samples *notes[2] = {NULL, NULL}; /* nothing is noted */
+    ft_graph *g = make_graph(true);
+    ft_arena *arena = ft_arena_new();
+    if (!CHECK(g && arena)) return;
+    make_setting(&s, g, "cpu:2", 2);
+    CHECK_STATUS(profile_cut_graph(&cut, &s.options, false, arena, NULL), FT_OK);
+    if (CHECK_STATUS(bench_new(&b, &s.options, &cut, arena, NULL), FT_OK)) {
+        notes[0] = notes[1] = ft_arena_array(arena, b.n_blocks, sizeof(block_samples));
+        for (int i = 0; i < b.n_blocks; i++)
+            for (int pass = 0; pass < PASS_COUNT; pass++)
+                notes[0][i].node[pass] =
+                    ft_arena_array(arena, b.blocks[i].n_nodes[pass] + 1, sizeof(samples));
+        for (int number = 0; number < 2; number++) check_first_stop(&s, &b, notes, number);
+    }
+    bench_free(&b);
+    ft_arena_free(arena);
+    ft_graph_free(g);
+}
+
 static void test_whole(void)
 {
     setting s;
@@ -338,6 +393,7 @@ int main(void)
     RUN(test_equal_blocks_are_measured_once);
     RUN(test_unequal_blocks_are_measured_apart);
     RUN(test_saved_values_have_places_of_their_own);
+    RUN(test_workers_are_apart);
     RUN(test_whole);
     RUN(test_blocks_that_do_not_fit_together);
     RUN(test_refusals);

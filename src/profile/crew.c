@@ -64,7 +64,7 @@ static bool is_over(const worker *w, int64_t start, int64_t clock_start, double 
 /* Rounds until the leader ends the phase, at least one of each part noted. Gives how many were
  * noted of the first. */
 static int64_t run_phase(member *m, crew_phase phase, int n_parts, double seconds, int most,
-                         ft_status (*round)(const worker *, ft_error *))
+                         ft_status (*round)(worker *, ft_error *))
 {
     ft_error error = {FT_OK, ""};
     worker *w = &m->worker;

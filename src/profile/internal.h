@@ -94,6 +94,20 @@ typedef struct crew_part {
 
 enum { CREW_PARTS = 2 };
 
+/* A copy of a block, and what its passes have taken. */
+typedef struct worker_stop {
+    int block; /* of the bench */
+    char *copy;
+    int64_t ns;
+} worker_stop;
+
+/* A round through the copies of a part: from the first forwards, then the other way round. */
+typedef struct worker_tour {
+    worker_stop *stops;
+    int n, first;
+    bool chosen; /* where it begins; until then at 0 */
+} worker_tour;
+
 typedef struct worker {
     const crew_part *parts; /* of one graph; options and clock of the first are those of all */
     int n_parts;
@@ -105,6 +119,7 @@ typedef struct worker {
     int64_t rounds; /* before this one */
     /* Set by worker_make: */
     ft_team *team;
+    worker_tour tours[CREW_PARTS];
     char *memory[CREW_PARTS], *work, *inputs_memory;
     int64_t memory_bytes[CREW_PARTS], work_bytes, inputs_bytes;
     void **inputs, **params, **grads;
@@ -120,9 +135,9 @@ float *worker_noise(void);
 ft_status worker_make(worker *w, ft_error *err);
 void worker_free(worker *w);
 /* All forwards, all backwards and those with recomputation, once. */
-ft_status worker_passes(const worker *w, ft_error *err);
+ft_status worker_passes(worker *w, ft_error *err);
 /* All updates, once. */
-ft_status worker_updates(const worker *w, ft_error *err);
+ft_status worker_updates(worker *w, ft_error *err);
 
 /* -- crew.c: workers side by side -------------------------------------------------------------- */
 

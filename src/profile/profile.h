@@ -4,9 +4,9 @@
  * shapes, attributes, wiring) are measured once. A block runs as it runs in a pipeline: compiled by
  * the engine, all forwards before all backwards, between the other blocks and over weights of its
  * own, so that caches hold what they hold in a training step; and with every other device of the
- * cluster doing the same beside it, so that memory bandwidth is shared as it will be. Blocks that
- * do not fit in the given memory together are measured one after the other: a big model never needs
- * to be there whole.
+ * cluster doing the same beside it, each as far from the others as the stages of a cut are, so that
+ * memory bandwidth is shared as it will be. Blocks that do not fit in the given memory together are
+ * measured one after the other: a big model never needs to be there whole.
  *
  * On a device with memory of its own (cards.c) nodes are measured one by one instead, distinct ones
  * once, by its events.

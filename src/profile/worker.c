@@ -136,6 +136,7 @@ static void count_part(worker *w, int part, int *most_nodes, int *most_packs)
     for (int i = t->first; i < t->first + t->n; i++) {
         const bench_block *block = &t->bench->blocks[i];
         w->memory_bytes[part] += block->bytes * block->copies;
+        w->tours[part].n += block->copies;
         if (block->work_bytes > w->work_bytes) w->work_bytes = block->work_bytes;
         for (int p = 0; p < PASS_COUNT; p++)
             if (block->n_nodes[p] > *most_nodes) *most_nodes = block->n_nodes[p];
@@ -146,13 +147,18 @@ static void count_part(worker *w, int part, int *most_nodes, int *most_packs)
 static ft_status fill_part(worker *w, int part, ft_error *err)
 {
     const crew_part *t = &w->parts[part];
+    worker_tour *tour = &w->tours[part];
     char *copy = w->memory[part] = ft_pages_alloc(w->memory_bytes[part]);
-    if (!copy)
+    tour->stops = ft_alloc((tour->n + 1) * (int64_t)sizeof *tour->stops);
+    if (!copy || !tour->stops)
         return ft_fail(err, FT_NOMEM, "profile: no memory for %.1f MB of blocks",
                        (double)w->memory_bytes[part] / 1e6);
+    worker_stop *stop = tour->stops;
     for (int i = t->first; i < t->first + t->n; i++)
-        for (int k = 0; k < t->bench->blocks[i].copies; k++, copy += t->bench->blocks[i].bytes)
+        for (int k = 0; k < t->bench->blocks[i].copies; k++, copy += t->bench->blocks[i].bytes) {
+            *stop++ = (worker_stop){i, copy, 0};
             FT_TRY(fill_copy(w, &t->bench->blocks[i], copy, err));
+        }
     return FT_OK;
 }
 
@@ -179,7 +185,10 @@ ft_status worker_make(worker *w, ft_error *err)
 void worker_free(worker *w)
 {
     ft_team_free(w->team);
-    for (int i = 0; i < CREW_PARTS; i++) ft_pages_free(w->memory[i], w->memory_bytes[i]);
+    for (int i = 0; i < CREW_PARTS; i++) {
+        ft_pages_free(w->memory[i], w->memory_bytes[i]);
+        ft_free(w->tours[i].stops);
+    }
     ft_pages_free(w->work, w->work_bytes);
     ft_free(w->inputs_memory);
     ft_free(w->inputs);
@@ -204,8 +213,10 @@ static void fill_value(const worker *w, const ft_bases *bases, const ft_program 
         memset(data, 0, (size_t)ft_spec_bytes(spec));
 }
 
-static ft_status run_pass(const worker *w, int number, char *copy, profile_pass pass, ft_error *err)
+static ft_status run_pass(const worker *w, worker_stop *stop, profile_pass pass, ft_error *err)
 {
+    int number = stop->block;
+    char *copy = stop->copy;
     const bench_block *block = &w->part->bench->blocks[number];
     const ft_program *program = block->program[pass];
     block_samples *notes = &w->part->notes[w->number][number];
@@ -229,40 +240,51 @@ static ft_status run_pass(const worker *w, int number, char *copy, profile_pass 
     int64_t start = bases.clock();
     FT_TRY(ft_program_run(program, &bases, err));
     int64_t looks = (int64_t)((double)block->n_nodes[pass] * w->parts->bench->clock.cost_ns);
-    FT_TRY(note(w, &notes->pass[pass], bases.clock() - start - looks, err));
+    int64_t ns = bases.clock() - start - looks;
+    stop->ns += ns;
+    FT_TRY(note(w, &notes->pass[pass], ns, err));
     for (int i = 0; i < block->n_nodes[pass]; i++)
         FT_TRY(note(w, &notes->node[pass][i], w->step_ns[i], err));
     return FT_OK;
 }
 
-/* All blocks, as a stage goes through them. */
-static ft_status run_forward(const worker *w, ft_error *err)
+static worker_tour *tour_of(worker *w)
 {
-    const crew_part *t = w->part;
-    char *copy = w->memory[t - w->parts];
-    for (int i = t->first; i < t->first + t->n; i++)
-        for (int k = 0; k < t->bench->blocks[i].copies; k++, copy += t->bench->blocks[i].bytes)
-            FT_TRY(run_pass(w, i, copy, PASS_FORWARD, err));
+    return &w->tours[w->part - w->parts];
+}
+
+static worker_stop *stop_at(const worker_tour *tour, int i)
+{
+    return &tour->stops[(tour->first + i) % tour->n];
+}
+
+static ft_status run_backward(worker *w, profile_pass pass, ft_error *err)
+{
+    const worker_tour *tour = tour_of(w);
+    for (int i = tour->n - 1; i >= 0; i--) FT_TRY(run_pass(w, stop_at(tour, i), pass, err));
     return FT_OK;
 }
 
-static ft_status run_backward(const worker *w, profile_pass pass, ft_error *err)
+/* Workers stay as far from each other as the stages of a cut: each begins where its share of a
+ * round would. Side by side all would wait for memory in the same blocks. */
+static void choose_first(const worker *w, worker_tour *tour)
 {
-    const crew_part *t = w->part;
-    char *copy = w->memory[t - w->parts] + w->memory_bytes[t - w->parts];
-    for (int i = t->first + t->n - 1; i >= t->first; i--)
-        for (int k = 0; k < t->bench->blocks[i].copies; k++) {
-            copy -= t->bench->blocks[i].bytes;
-            FT_TRY(run_pass(w, i, copy, pass, err));
-        }
-    return FT_OK;
+    double all = 0, before = 0;
+    for (int i = 0; i < tour->n; i++) all += (double)tour->stops[i].ns;
+    double wanted = all * w->number / w->parts->bench->options->n_busy;
+    while (before < wanted) before += (double)tour->stops[tour->first++].ns;
+    tour->first %= tour->n;
+    tour->chosen = true;
 }
 
-ft_status worker_passes(const worker *w, ft_error *err)
+ft_status worker_passes(worker *w, ft_error *err)
 {
-    FT_TRY(run_forward(w, err));
+    worker_tour *tour = tour_of(w);
+    for (int i = 0; i < tour->n; i++) FT_TRY(run_pass(w, stop_at(tour, i), PASS_FORWARD, err));
     FT_TRY(run_backward(w, PASS_BACKWARD, err));
-    return run_backward(w, PASS_AGAIN, err);
+    FT_TRY(run_backward(w, PASS_AGAIN, err));
+    if (!tour->chosen) choose_first(w, tour);
+    return FT_OK;
 }
 
 /* -- updates ----------------------------------------------------------------------------------- */
@@ -318,12 +340,10 @@ static ft_status update_block(const worker *w, int number, char *copy, ft_error 
     return FT_OK;
 }
 
-ft_status worker_updates(const worker *w, ft_error *err)
+ft_status worker_updates(worker *w, ft_error *err)
 {
-    const crew_part *t = w->part;
-    char *copy = w->memory[t - w->parts];
-    for (int i = t->first; i < t->first + t->n; i++)
-        for (int k = 0; k < t->bench->blocks[i].copies; k++, copy += t->bench->blocks[i].bytes)
-            FT_TRY(update_block(w, i, copy, err));
+    const worker_tour *tour = tour_of(w);
+    for (int i = 0; i < tour->n; i++)
+        FT_TRY(update_block(w, stop_at(tour, i)->block, stop_at(tour, i)->copy, err));
     return FT_OK;
 }
