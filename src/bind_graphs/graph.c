@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bind_graphs/internal.h"
+#include "program/roofline.h"
 
 static const char GRAPH[] = "ftpipe.graph";
 

@@ -2,9 +2,6 @@
 #ifndef FT_BLUEPRINT_COSTS_H
 #define FT_BLUEPRINT_COSTS_H
 
-#include "device/device.h"
-#include "graph/graph.h"
-
 /* What work takes on one device, ns, as a profile has it. */
 typedef struct ft_work_costs {
     const double *node_ns;      /* by node */
@@ -16,9 +13,5 @@ typedef struct ft_work_costs {
     double copy_bytes_per_s;    /* into and out of the buffers of edges */
     double handoff_ns;          /* from the end of an action to the start of one waiting for it */
 } ft_work_costs;
-
-/* Modelled time of a node on a device, ns: the larger of arithmetic and memory traffic at the
- * device's rates (roofline), plus the cost of a call. */
-double ft_node_time_ns(const ft_graph *graph, int node, const ft_device *device);
 
 #endif
