@@ -41,17 +41,31 @@ ft_status do_forward(worker *w, const ft_action *action, ft_error *err);
 ft_status do_backward(worker *w, const ft_action *action, ft_error *err);
 ft_status do_nodes(worker *w, const ft_action *action, ft_error *err);
 
-/* update.c: X, R, U, W and M. */
+/* reduce.c: X and R. */
 ft_status do_exchange(worker *w, const ft_action *action, ft_error *err);
 ft_status do_reduce(worker *w, const ft_action *action, ft_error *err);
+/* Where the owner of a parameter has the sum of its terms, after R. */
+float *sum_of_terms(const ft_run *run, const ft_param_layout *param);
+/* Whether an update of its seat changes this parameter. */
+bool is_updated(const ft_blueprint *b, const ft_seat_param *param);
+/* What one of a seat's edges carries; `stream` is that of begin_sending. */
+typedef struct sending {
+    const worker *w;
+    const ft_action *action;
+    ft_device_stream *stream;
+    int edge;
+} sending;
+/* To its place `at` in a slot of the edge, or by the edge's channel. */
+ft_status send_item(const sending *sending, int64_t at, const void *own, int64_t bytes,
+                    ft_error *err);
+
+/* update.c: U, W and M. */
 ft_status do_update(worker *w, const ft_action *action, ft_error *err);
 ft_status do_adopt(worker *w, const ft_action *action, ft_error *err);
 ft_status do_make(worker *w, const ft_action *action, ft_error *err);
 /* Makes one packed copy, by its number in the seat. */
 ft_status pack_weight(const worker *w, int seat, int pack, const void *weight, void *packed,
                       ft_error *err);
-/* Whether an update of its seat changes this parameter. */
-bool is_updated(const ft_blueprint *b, const ft_seat_param *param);
 
 /* norms.c: action N; the norm of all gradients that an update goes by, NAN where it knows none. */
 ft_status do_take_norms(worker *w, const ft_action *action, ft_error *err);
