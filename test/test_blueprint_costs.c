@@ -121,6 +121,75 @@ static void test_measured_costs_of_terms_by_rows(void)
     pipeline_free(&p);
 }
 
+enum { WORDS = 8 * MICRO * ROWS };
+
+/* loss = mean(tanh(E[y] + tanh(E[x]))): E is read by rows in the first stage and in the last. */
+static ft_graph *make_graph_of_rows(void)
+{
+    ft_error err = {FT_OK, ""};
+    ft_graph *g = NULL;
+    ft_value_id e, y, v, w;
+    const ft_spec ids = {FT_I32, {1, {ROWS}}}, e_spec = {FT_F32, {2, {WORDS, HIDDEN}}};
+    const ft_op *embedding = ft_op_find("embedding"), *tanh_op = ft_op_find("tanh");
+    bool ok = ft_graph_new(&g, &err) == FT_OK && ft_graph_input(g, "x", &ids, &v, &err) == FT_OK &&
+              ft_graph_input(g, "y", &ids, &y, &err) == FT_OK &&
+              ft_graph_param(g, "e", &e_spec, &e, &err) == FT_OK &&
+              ft_graph_add(g, embedding, (ft_value_id[]){v, e}, 2, NULL, &v, &err) == FT_OK;
+    for (int i = 0; ok && i < 3; i++) ok = ft_graph_add(g, tanh_op, &v, 1, NULL, &v, &err) == FT_OK;
+    ok = ok && ft_graph_add(g, embedding, (ft_value_id[]){y, e}, 2, NULL, &w, &err) == FT_OK &&
+         ft_graph_add(g, ft_op_find("add"), (ft_value_id[]){v, w}, 2, NULL, &v, &err) == FT_OK &&
+         ft_graph_add(g, tanh_op, &v, 1, NULL, &v, &err) == FT_OK &&
+         ft_graph_add(g, ft_op_find("mean"), &v, 1, NULL, &v, &err) == FT_OK &&
+         ft_graph_output(g, "loss", v, &err) == FT_OK && ft_graph_grad(g, v, &err) == FT_OK;
+    if (CHECK(ok && ft_graph_n_forward(g) == NODES)) return g;
+    fprintf(stderr, "%s\n", err.message);
+    ft_graph_free(g);
+    return NULL;
+}
+
+static const ft_edge *find_term_edge(const ft_plan *plan)
+{
+    for (int e = 0; e < plan->n_edges; e++)
+        if (plan->edges[e].from == 2 && plan->edges[e].to == 0 &&
+            plan->edges[e].from_kind == FT_ACT_REDUCE)
+            return &plan->edges[e];
+    return NULL;
+}
+
+/* Of a gradient by rows those pass that the ids of a batch may pick: read and written there, read
+ * and added where they are summed. Where they are as much as all of it, or cards know no rows, all
+ * of it passes. */
+static void check_rows_that_pass(const char *devices, int micro, int64_t rows)
+{
+    pipeline p;
+    ft_error err = {FT_OK, ""};
+    ft_blueprint *b = NULL;
+    const ft_work_costs *by_device[3] = {&copies_alone, &copies_alone, &copies_alone};
+    const int64_t row = HIDDEN * (int64_t)sizeof(float), all = WORDS * row;
+    int64_t passes = rows ? ft_picked_bytes(rows, HIDDEN) : all;
+    if (!pipeline_init(&p, devices, "1f1b")) return;
+    ft_graph_free(p.g);
+    if (!(p.g = make_graph_of_rows())) return;
+    p.cut.micro_batches = micro;
+    p.options.costs = by_device;
+    CHECK_STATUS(pipeline_draw(&b, &p, &err), FT_OK);
+    const ft_edge *edge = find_term_edge(ft_blueprint_plan(b));
+    const ft_stage_costs *c = ft_blueprint_costs(b);
+    double per_byte = 1e9 / p.devices[0].bytes_per_s;
+    CHECK(passes <= all && edge && edge->bytes == passes);
+    CHECK_NEAR(c->reduce_ns[0], per_byte * (double)(rows ? 3 * rows * row : all), 1e-6);
+    CHECK_NEAR(c->reduce_ns[2], per_byte * 2 * (double)passes, 1e-6);
+    ft_blueprint_free(b);
+    pipeline_free(&p);
+}
+
+static void test_rows_that_pass(void)
+{
+    check_rows_that_pass("cpu:3", MICRO, (int64_t)MICRO * ROWS);
+    check_rows_that_pass("cpu:3", 7 * MICRO, 0);
+    check_rows_that_pass("sim:3x8GB", MICRO, 0);
+}
+
 /* On one device a value is made and read in its slot: what a user keeps is copied, once. */
 static void test_measured_costs_of_one_device(void)
 {
@@ -146,6 +215,7 @@ int main(void)
     RUN(test_modelled_costs);
     RUN(test_measured_costs);
     RUN(test_measured_costs_of_terms_by_rows);
+    RUN(test_rows_that_pass);
     RUN(test_measured_costs_of_one_device);
     CHECK(ft_alloc_live() == 0);
     return check_report();

@@ -371,7 +371,7 @@ static void test_sums(void)
 
 /* -- terms of a sum ---------------------------------------------------------------------------- */
 
-enum { TERMS = 4, ROWS = 301, WIDTH = 70 };
+enum { TERMS = 4, ROWS = 301, WIDTH = 70, PICKED = ROWS / 5 + 1, PICKED_BYTES = 1 << 15 };
 
 /* Terms of which some are zero in most rows; row 5 has nothing at all, the last term a -0 there
  * unless it is by rows. maps: NULL, or room for TERMS x ROWS. */
@@ -381,8 +381,9 @@ static void draw_terms(ft_sum_term *terms, float *room, uint32_t by_rows, uint8_
     ft_rng_init(&rng, 5, 1);
     for (int t = 0; t < TERMS; t++) {
         bool some = by_rows >> t & 1;
-        terms[t] = (ft_sum_term){room + (int64_t)t * ROWS * WIDTH, some,
-                                 some && maps ? maps + (int64_t)t * ROWS : NULL};
+        terms[t] = (ft_sum_term){.x = room + (int64_t)t * ROWS * WIDTH,
+                                 .by_rows = some,
+                                 .rows = some && maps ? maps + (int64_t)t * ROWS : NULL};
         for (int r = 0; r < ROWS; r++) {
             bool here = !some || (r * 7 + t) % 5 == 0;
             for (int d = 0; d < WIDTH; d++) {
@@ -415,19 +416,35 @@ static bool check_sum(const float *sum, const ft_sum_term *terms, const float *b
     return right;
 }
 
+/* Those by rows as they pass, but the one that the sum is left in. */
+static void pick_terms(ft_sum_term *terms, int into, char *room)
+{
+    for (int t = 0; t < TERMS; t++) {
+        if (!terms[t].by_rows || t == into) continue;
+        char *picked = room + (int64_t)t * PICKED_BYTES;
+        CHECK(ft_picked_bytes(PICKED, WIDTH) <= PICKED_BYTES);
+        CHECK(ft_pick_rows(&terms[t], ROWS, WIDTH, picked, PICKED));
+        CHECK(!ft_pick_rows(&terms[t], ROWS, WIDTH, room + TERMS * PICKED_BYTES, ROWS / 5 - 1));
+        terms[t] = ft_picked_term(picked, PICKED);
+        CHECK(terms[t].by_rows && terms[t].n_picked <= PICKED && terms[t].n_picked >= ROWS / 5 - 1);
+    }
+}
+
 /* Every mixture of terms, place of the sum and kind of map: the bits of the terms' order. */
 static void test_sums_of_terms(void)
 {
     static float room[TERMS * ROWS * WIDTH], before[TERMS * ROWS * WIDTH];
     static uint8_t maps[TERMS * ROWS];
+    static _Alignas(64) char picked[(TERMS + 1) * PICKED_BYTES];
     ft_team *team = NULL;
     ft_sum_term terms[TERMS];
     CHECK_STATUS(ft_team_new(&team, 3, NULL), FT_OK);
     for (uint32_t by_rows = 0; by_rows < 1u << TERMS; by_rows++)
-        for (int k = 0; k < 2 * TERMS; k++) {
-            int into = k / 2;
+        for (int k = 0; k < 4 * TERMS; k++) {
+            int into = k / 2 % TERMS;
             draw_terms(terms, room, by_rows, k % 2 ? maps : NULL);
             memcpy(before, room, sizeof room);
+            if (k >= 2 * TERMS) pick_terms(terms, into, picked);
             CHECK(ft_sum_terms(terms, TERMS, into, ROWS, WIDTH, k % 4 < 2 ? team : NULL));
             CHECK(check_sum(terms[into].x, terms, before));
             for (int r = 0; terms[into].rows && r < ROWS; r++)

@@ -1,19 +1,45 @@
 /* actions/reduce.c - gradient terms: sent to who sums them, and summed. */
 #include "actions/internal.h"
 
-/* Where a term of a seat is for its owner: its own accumulator, or the slot of an edge. */
-static float *find_term(const ft_run *run, int owner, int term, int seat, const ft_action *a)
+/* Rows of item k of an edge that pass; 0: all of it. */
+static int64_t picked_rows(const ft_run *run, int e, int k)
+{
+    const ft_blueprint *b = run->blueprint;
+    return ft_blueprint_picked_rows(b, b->edges[e].from, b->edges[e].to, b->cargoes[e].items[k]);
+}
+
+/* What an edge brings of one of its terms. */
+static ft_sum_term term_in_slot(const ft_run *run, int e, int k, const ft_action *a)
+{
+    const ft_cargo *c = &run->blueprint->cargoes[e];
+    void *at = slot_of(run, e, a) + item_at(c, 0, k);
+    int64_t n = picked_rows(run, e, k);
+    if (n) return ft_picked_term(at, n);
+    return (ft_sum_term){.x = at, .by_rows = ft_blueprint_by_rows(run->blueprint, c->items[k])};
+}
+
+/* What a seat made of a term. */
+static ft_sum_term own_term(const ft_run *run, int seat, int term)
+{
+    const seat_state *state = &run->seats[seat];
+    return (ft_sum_term){.x = state->grads[term],
+                         .by_rows = ft_blueprint_by_rows(run->blueprint, term),
+                         .rows = moves_gradients(run, seat) ? NULL : state->rows[term]};
+}
+
+/* A term of a seat for its owner: in its own accumulator, or the slot of an edge. */
+static ft_sum_term find_term(const ft_run *run, int owner, int term, int seat, const ft_action *a)
 {
     const ft_blueprint *b = run->blueprint;
     const ft_seat_layout *own = &b->seats[owner];
-    if (seat == owner) return run->seats[owner].grads[term];
+    if (seat == owner) return own_term(run, owner, term);
     for (int i = 0; i < own->n_in_edges[FT_ACT_REDUCE]; i++) {
         int e = own->in_edges[FT_ACT_REDUCE][i];
         const ft_cargo *c = &b->cargoes[e];
         for (int k = 0; b->edges[e].from == seat && k < c->n; k++)
-            if (c->items[k] == term) return (float *)(slot_of(run, e, a) + item_at(c, 0, k));
+            if (c->items[k] == term) return term_in_slot(run, e, k, a);
     }
-    return NULL; /* not reached: the edges were made from the terms */
+    return (ft_sum_term){.x = NULL}; /* not reached: the edges were made from the terms */
 }
 
 ft_status send_item(const sending *s, int64_t at, const void *own, int64_t bytes, ft_error *err)
@@ -23,6 +49,41 @@ ft_status send_item(const sending *s, int64_t at, const void *own, int64_t bytes
     if (run->edges[e].channel) return channel_send(s->w, s->stream, e, own, bytes, err);
     return copy_on(s->stream, at_device(run, receiver, slot_of(run, e, s->action) + at),
                    at_device(run, s->w->device, own), bytes, err);
+}
+
+/* Rows of a term, put into a slot. */
+typedef struct picking {
+    ft_sum_term term;
+    const ft_param_layout *info;
+    void *picked;
+    int64_t n;
+} picking;
+
+static ft_status pick_rows(void *arg, ft_error *err)
+{
+    const picking *p = arg;
+    const ft_shape *shape = &p->info->spec.shape;
+    if (ft_pick_rows(&p->term, ft_shape_rows(shape), ft_shape_width(shape), p->picked, p->n))
+        return FT_OK;
+    return ft_fail(err, FT_INVALID,
+                   "engine: the gradient of '%s' has more than %lld rows, which is more than its "
+                   "batch has ids",
+                   p->info->name, (long long)p->n);
+}
+
+/* The rows of a term by rows that do not hold zeros, item k of the edge. */
+static ft_status send_rows(const sending *s, int k, ft_error *err)
+{
+    const ft_run *run = s->w->run;
+    const ft_cargo *c = &run->blueprint->cargoes[s->edge];
+    int param = ft_graph_grad_term(run->blueprint->cut.graphs[0], c->items[k])->param;
+    const ft_param_layout *info = &run->blueprint->params[param];
+    picking p = {own_term(run, s->action->seat, c->items[k]), info,
+                 slot_of(run, s->edge, s->action) + item_at(c, 0, k), picked_rows(run, s->edge, k)};
+    ft_plain_work work = {.run = pick_rows, .arg = &p};
+    touches(&work, p.term.x, ft_spec_bytes(&info->spec), false);
+    touches(&work, p.picked, ft_picked_bytes(p.n, ft_shape_width(&info->spec.shape)), true);
+    return compute(s->w, &work, err);
 }
 
 static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
@@ -36,8 +97,11 @@ static ft_status send_terms(worker *w, const ft_action *a, ft_error *err)
         FT_TRY(begin_sending(w, s.edge, &s.stream, err));
         for (int k = 0; k < c->n; k++) {
             int param = ft_graph_grad_term(b->cut.graphs[0], c->items[k])->param;
-            FT_TRY(send_item(&s, item_at(c, 0, k), w->run->seats[a->seat].grads[c->items[k]],
-                             ft_spec_bytes(&b->params[param].spec), err));
+            if (picked_rows(w->run, s.edge, k))
+                FT_TRY(send_rows(&s, k, err));
+            else
+                FT_TRY(send_item(&s, item_at(c, 0, k), w->run->seats[a->seat].grads[c->items[k]],
+                                 ft_spec_bytes(&b->params[param].spec), err));
         }
     }
     return FT_OK;
@@ -81,13 +145,10 @@ typedef struct summing {
     bool finite;
 } summing;
 
-/* A matrix has rows, anything else is one. */
 static bool add_terms(const summing *s, const ft_sum_term *terms, int n, int into)
 {
     const ft_shape *shape = &s->info->spec.shape;
-    int64_t rows = shape->n_dims > 1 ? shape->dims[0] : 1;
-    int64_t width = rows ? ft_shape_count(shape) / rows : 0;
-    return ft_sum_terms(terms, n, into, rows, width, s->w->team);
+    return ft_sum_terms(terms, n, into, ft_shape_rows(shape), ft_shape_width(shape), s->w->team);
 }
 
 /* One term: what the replicas of its stage have of it, in their order. The sum is where the owner
@@ -102,10 +163,7 @@ static ft_sum_term join_replicas(summing *s, int term)
     for (int r = 0; r < of->n; r++) {
         bool own = of->first + r == owner;
         if (own) into = r;
-        parts[r] = (ft_sum_term){
-            .x = find_term(run, owner, term, of->first + r, s->action),
-            .by_rows = ft_blueprint_by_rows(b, term),
-            .rows = own && !moves_gradients(run, owner) ? run->seats[owner].rows[term] : NULL};
+        parts[r] = find_term(run, owner, term, of->first + r, s->action);
     }
     if (of->n > 1) s->finite = add_terms(s, parts, of->n, into) && s->finite;
     return parts[into];
@@ -147,6 +205,14 @@ static ft_status sum_terms(void *arg, ft_error *err)
     return FT_OK;
 }
 
+static void touch_term(ft_plain_work *work, const ft_sum_term *term, const ft_param_layout *info,
+                       bool writes)
+{
+    const ft_shape *shape = &info->spec.shape;
+    int64_t rows = term->picked ? term->n_picked : ft_shape_rows(shape);
+    touches(work, term->x, rows * ft_shape_width(shape) * (int64_t)sizeof(float), writes);
+}
+
 /* Everything that goes into the sum. */
 static void touch_terms(const summing *s, ft_plain_work *work)
 {
@@ -154,10 +220,11 @@ static void touch_terms(const summing *s, ft_plain_work *work)
     const ft_param_layout *info = s->info;
     for (int t = 0; t < info->n_terms; t++) {
         const ft_stage_share *of = &b->seating.of[b->term_stage[info->terms[t]]];
-        for (int r = 0; r < of->n; r++)
-            touches(work,
-                    find_term(s->w->run, info->owner, info->terms[t], of->first + r, s->action),
-                    ft_spec_bytes(&info->spec), !is_alone(b, info));
+        for (int r = 0; r < of->n; r++) {
+            const ft_sum_term term =
+                find_term(s->w->run, info->owner, info->terms[t], of->first + r, s->action);
+            touch_term(work, &term, info, !is_alone(b, info));
+        }
     }
 }
 
@@ -170,7 +237,7 @@ static ft_status give_term(const summing *s, int term, float **x, float **out,
     int into = 0;
     for (int r = 0; r < of->n; r++) {
         if (of->first + r == s->info->owner) into = r;
-        x[r] = find_term(s->w->run, s->info->owner, term, of->first + r, s->action);
+        x[r] = find_term(s->w->run, s->info->owner, term, of->first + r, s->action).x;
     }
     *out = x[into];
     const ft_summands summands = {*out, x, of->n, ft_shape_count(&s->info->spec.shape)};

@@ -288,6 +288,9 @@ struct ft_blueprint {
 
 /* Whether the gradient term is zero but in a few rows. */
 bool ft_blueprint_by_rows(const ft_blueprint *blueprint, int term);
+/* Rows of it that pass at most, as ft_pick_rows has them, from one seat to another; 0: all of it
+ * passes, as it is. */
+int64_t ft_blueprint_picked_rows(const ft_blueprint *blueprint, int from, int to, int term);
 
 /* Of one micro-batch. */
 int64_t ft_blueprint_output_bytes(const ft_blueprint *blueprint, const ft_output_layout *out,

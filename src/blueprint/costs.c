@@ -53,21 +53,26 @@ bool ft_blueprint_by_rows(const ft_blueprint *b, int term)
     return ft_graph_node(g, ft_graph_grad_term(g, term)->node)->op->by_rows;
 }
 
-/* Bytes that the sum of a parameter's terms moves, one from each replica of its stage. Of its
- * owner's terms by rows these are few; those of others are walked over. Where its owner has no
- * others, what is sent is copied to one of them. */
+/* Bytes that the sum of a parameter's terms moves, one from each replica of its stage. Of terms by
+ * rows the owner's are few, others' as many as pass; where all pass they are walked over. Where its
+ * owner has no others, what is sent is copied to one of them. */
 static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
 {
-    int whole = 0, walked = 0, own = 0;
+    int64_t whole = 0, walked = 0, own = 0, picked = 0;
     for (int t = 0; t < p->n_terms; t++) {
-        int stage = b->term_stage[p->terms[t]], n = b->seating.of[stage].n;
+        const ft_stage_share *of = &b->seating.of[b->term_stage[p->terms[t]]];
         bool by_rows = ft_blueprint_by_rows(b, p->terms[t]);
-        bool here = stage == b->seats[p->owner].stage;
-        *(by_rows ? &walked : &whole) += by_rows ? n - here : n;
-        own += here && !by_rows;
+        for (int s = of->first; s < of->first + of->n; s++) {
+            int64_t n = s == p->owner ? 0 : ft_blueprint_picked_rows(b, s, p->owner, p->terms[t]);
+            whole += !by_rows;
+            own += !by_rows && s == p->owner;
+            walked += by_rows && s != p->owner && !n;
+            picked += n;
+        }
     }
-    int passes = whole > 0 ? 3 * (whole - 1) + (own ? 0 : 2) : 0;
-    return (double)ft_spec_bytes(&p->spec) * (passes + walked);
+    int64_t passes = whole > 0 ? 3 * (whole - 1) + (own ? 0 : 2) : 0;
+    double row = (double)ft_shape_width(&p->spec.shape) * sizeof(float);
+    return (double)ft_spec_bytes(&p->spec) * (double)(passes + walked) + 3 * row * (double)picked;
 }
 
 /* Of the weights that change whose steps the seat knows: those are kept, predicted and compared.

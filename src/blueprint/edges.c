@@ -192,13 +192,34 @@ static ft_status add_norm_edges(search *q, ft_error *err)
 
 /* -- sizes ------------------------------------------------------------------------------------- */
 
-static int64_t item_bytes(const ft_blueprint *b, const ft_cargo *c, int bucket, int i)
+/* Of a term by rows those that do not hold zeros pass, where that is less. Cards know no rows; and
+ * what replicas of another stage send is summed in one of their slots, which needs all of them. */
+int64_t ft_blueprint_picked_rows(const ft_blueprint *b, int from, int to, int term)
 {
-    const ft_graph *g = b->cut.graphs[bucket];
+    const ft_seat_layout *x = &b->seats[from], *y = &b->seats[to];
+    const ft_stage_share *of = &b->seating.of[x->stage];
+    bool hosts = ft_device_kinds[b->cut.devices[x->device].kind].in_host &&
+                 ft_device_kinds[b->cut.devices[y->device].kind].in_host;
+    if (!ft_blueprint_by_rows(b, term) || !hosts || (of->n > 1 && x->stage != y->stage)) return 0;
+    int64_t most = ft_graph_grad_rows(b->cut.graphs[b->cut.n_graphs - 1], term) * of->per_batch;
+    const ft_spec *spec = &b->params[ft_graph_grad_term(b->cut.graphs[0], term)->param].spec;
+    return ft_picked_bytes(most, ft_shape_width(&spec->shape)) < ft_spec_bytes(spec) ? most : 0;
+}
+
+static int64_t term_bytes(const ft_blueprint *b, const ft_edge *edge, int term)
+{
+    const ft_spec *spec = &b->params[ft_graph_grad_term(b->cut.graphs[0], term)->param].spec;
+    int64_t rows = ft_blueprint_picked_rows(b, edge->from, edge->to, term);
+    return rows ? ft_picked_bytes(rows, ft_shape_width(&spec->shape)) : ft_spec_bytes(spec);
+}
+
+static int64_t item_bytes(const ft_blueprint *b, int e, int bucket, int i)
+{
+    const ft_cargo *c = &b->cargoes[e];
     switch (c->kind) {
-    case FT_CARGO_VALUES: return ft_spec_bytes(&ft_graph_value(g, c->items[i])->spec);
-    case FT_CARGO_TERMS:
-        return ft_spec_bytes(&b->params[ft_graph_grad_term(g, c->items[i])->param].spec);
+    case FT_CARGO_VALUES:
+        return ft_spec_bytes(&ft_graph_value(b->cut.graphs[bucket], c->items[i])->spec);
+    case FT_CARGO_TERMS: return term_bytes(b, &b->edges[e], c->items[i]);
     case FT_CARGO_WEIGHTS: return ft_spec_bytes(&b->params[c->items[i]].spec);
     case FT_CARGO_NOTHING: break;
     }
@@ -217,8 +238,8 @@ static ft_status size_edge(ft_blueprint *b, int e, ft_error *err)
         int64_t at = 0, bytes = 0;
         for (int i = 0; i < c->n; i++) {
             c->at[bucket * c->n + i] = at;
-            bytes += item_bytes(b, c, bucket, i);
-            at += ft_memory_round(item_bytes(b, c, bucket, i));
+            bytes += item_bytes(b, e, bucket, i);
+            at += ft_memory_round(item_bytes(b, e, bucket, i));
             if (!carries_state) continue;
             bytes += ft_blueprint_state_bytes(b, c->items[i]);
             at += ft_memory_round(ft_blueprint_state_bytes(b, c->items[i]));

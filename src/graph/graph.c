@@ -386,6 +386,18 @@ ft_value_id ft_graph_output_value(const ft_graph *g, int output, const char **na
     return g->outputs[output].value;
 }
 
+int64_t ft_graph_grad_rows(const ft_graph *g, int grad)
+{
+    const ft_grad_term *term = ft_graph_grad_term(g, grad);
+    const ft_node *node = ft_graph_node(g, term->node);
+    int64_t rows = ft_shape_rows(&ft_graph_value(g, g->params[term->param])->spec.shape);
+    if (!node->op->by_rows) return rows;
+    const ft_shape *given = &ft_graph_value(g, node->in[0])->spec.shape;
+    int64_t picked = 1;
+    for (int i = 0; i < given->n_dims - 1; i++) picked *= given->dims[i];
+    return picked < rows ? picked : rows;
+}
+
 const ft_grad_term *ft_graph_grad_term(const ft_graph *g, int grad)
 {
     return &g->grads[grad];

@@ -99,6 +99,9 @@ ft_value_id ft_graph_input_value(const ft_graph *g, int input);
 ft_value_id ft_graph_output_value(const ft_graph *g, int output, const char **name);
 /* In graph order: the order in which the terms of one parameter are summed. */
 const ft_grad_term *ft_graph_grad_term(const ft_graph *g, int grad);
+/* Rows of its parameter that a term may have something in: those of the parameter unless its node's
+ * op is by rows. */
+int64_t ft_graph_grad_rows(const ft_graph *g, int grad);
 /* Value of that name among inputs, parameters and outputs, or FT_NO_VALUE. */
 ft_value_id ft_graph_find(const ft_graph *g, const char *name);
 

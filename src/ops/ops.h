@@ -113,7 +113,8 @@ struct ft_op {
     /* Outputs that can be added to (parameter gradients). A row with further outputs adds what it
      * gives when it does not add: the same bits as one that is added later. */
     uint32_t accumulates;
-    bool by_rows; /* output 0, (rows, D), is zero but in the rows that the inputs pick */
+    bool by_rows; /* output 0, (rows, D), is zero but in rows that the other inputs pick: at most
+                     one for each row of input 0, (..., D) */
     /* Whether what a call gave is finite, for a row that knows which elements it wrote; NULL: all
      * are looked at. */
     bool (*finite)(const ft_call *call);

@@ -121,12 +121,23 @@ typedef struct ft_sum_term {
     float *x;
     bool by_rows;  /* zero in most rows: a row of zeros is left out of the sum */
     uint8_t *rows; /* by row, where x is by rows: 0 where it holds zeros; NULL: all are looked at */
+    const int32_t *picked; /* of ft_picked_term: the rows that x has, ascending; NULL: it has all */
+    int64_t n_picked;
 } ft_sum_term;
 
-/* The sum of n terms, in their order, into the term `into`, whose `rows` are kept true; the others
- * are overwritten. Terms are rows x width, borrowed. Whether every sum is finite. */
+/* The sum of n terms, in their order, into the term `into`, which has all rows and whose `rows` are
+ * kept true; the others are overwritten. Terms are rows x width, borrowed. Whether every sum is
+ * finite. */
 bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64_t width,
                   ft_team *team);
+
+/* A term by rows as it passes to another device: room for the numbers of n rows, -1 behind the
+ * last, then for those rows. */
+int64_t ft_picked_bytes(int64_t n, int64_t width);
+/* Puts the rows there that do not hold zeros; whether there was room for all. */
+bool ft_pick_rows(const ft_sum_term *term, int64_t rows, int64_t width, void *picked, int64_t n);
+/* What was put there, borrowed. */
+ft_sum_term ft_picked_term(void *picked, int64_t n);
 
 /* -- on other devices than the CPU ------------------------------------------------------------- */
 

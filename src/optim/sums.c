@@ -108,10 +108,25 @@ static bool holds_zeros(const float *x, int64_t n)
     return any == 0;
 }
 
-static bool row_counts(const ft_sum_term *term, int64_t row, int64_t width)
+static float *find_picked(const ft_sum_term *term, int64_t row, int64_t width)
 {
-    if (!term->by_rows) return true;
-    return (!term->rows || term->rows[row]) && !holds_zeros(term->x + row * width, width);
+    int64_t low = 0, high = term->n_picked;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (term->picked[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < term->n_picked && term->picked[low] == row ? term->x + low * width : NULL;
+}
+
+/* NULL: it does not count. */
+static float *find_row(const ft_sum_term *term, int64_t row, int64_t width)
+{
+    float *x = term->picked ? find_picked(term, row, width) : term->x + row * width;
+    if (!x || !term->by_rows) return x;
+    return (!term->rows || term->rows[row]) && !holds_zeros(x, width) ? x : NULL;
 }
 
 /* The first terms are summed in the place of the first of them, until `into` is reached: a sum of
@@ -122,8 +137,8 @@ static bool sum_row(const term_job *j, int64_t row)
     float *sum = NULL, *end = into->x + row * j->width;
     bool finite = true;
     for (int t = 0; t < j->n; t++) {
-        float *x = j->terms[t].x + row * j->width;
-        if (!row_counts(&j->terms[t], row, j->width)) continue;
+        float *x = find_row(&j->terms[t], row, j->width);
+        if (!x) continue;
         if (!sum) {
             sum = x;
         } else if (x == end) {
@@ -159,4 +174,44 @@ bool ft_sum_terms(const ft_sum_term *terms, int n, int into, int64_t rows, int64
                   .group = width < FT_BLOCK ? FT_BLOCK / (width ? width : 1) : 1};
     if (n > 1) ft_team_run(team, ft_pieces(rows, j.group), sum_rows, &j);
     return !atomic_load(&j.odd);
+}
+
+/* -- rows that pass ---------------------------------------------------------------------------- */
+
+/* Bytes of the numbers, so that the rows behind them are aligned. */
+static int64_t numbers_bytes(int64_t n)
+{
+    return (n * (int64_t)sizeof(int32_t) + 63) / 64 * 64;
+}
+
+int64_t ft_picked_bytes(int64_t n, int64_t width)
+{
+    return numbers_bytes(n) + n * width * (int64_t)sizeof(float);
+}
+
+bool ft_pick_rows(const ft_sum_term *term, int64_t rows, int64_t width, void *picked, int64_t n)
+{
+    int32_t *numbers = picked;
+    float *to = (float *)((char *)picked + numbers_bytes(n));
+    int64_t used = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *x = find_row(term, row, width);
+        if (!x) continue;
+        if (used == n) return false;
+        numbers[used] = (int32_t)row;
+        memcpy(to + used++ * width, x, (size_t)width * sizeof *to);
+    }
+    if (used < n) numbers[used] = -1;
+    return true;
+}
+
+ft_sum_term ft_picked_term(void *picked, int64_t n)
+{
+    const int32_t *numbers = picked;
+    int64_t used = 0;
+    while (used < n && numbers[used] >= 0) used++;
+    return (ft_sum_term){.x = (float *)((char *)picked + numbers_bytes(n)),
+                         .by_rows = true,
+                         .picked = numbers,
+                         .n_picked = used};
 }

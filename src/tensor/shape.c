@@ -76,6 +76,17 @@ int64_t ft_shape_count(const ft_shape *shape)
     return count;
 }
 
+int64_t ft_shape_rows(const ft_shape *shape)
+{
+    return shape->n_dims > 1 ? shape->dims[0] : 1;
+}
+
+int64_t ft_shape_width(const ft_shape *shape)
+{
+    int64_t rows = ft_shape_rows(shape);
+    return rows ? ft_shape_count(shape) / rows : 0;
+}
+
 char *ft_shape_format(const ft_shape *shape, char *text, int size)
 {
     int used = snprintf(text, (size_t)size, "(");

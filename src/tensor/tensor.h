@@ -76,6 +76,10 @@ ft_shape ft_shape_make(int n_dims, const int64_t *dims);
 bool ft_shape_equal(const ft_shape *a, const ft_shape *b);
 /* Product of the dimensions; valid for every shape that ft_spec_check accepted. */
 int64_t ft_shape_count(const ft_shape *shape);
+/* As a matrix: the first dimension are its rows, anything else than a matrix is one row; and the
+ * numbers of a row. */
+int64_t ft_shape_rows(const ft_shape *shape);
+int64_t ft_shape_width(const ft_shape *shape);
 /* "(8, 128, 512)" into text, cut when it does not fit; returns text. */
 char *ft_shape_format(const ft_shape *shape, char *text, int size);
 /* Refuses negative dimensions and products that overflow. */
