@@ -13,6 +13,8 @@ local declared = {
    schedule = true,
    lr = true,
    dry_run = true,
+   plan = true,
+   out = true,
    beams = { default = 1, min = 1, max = 8, help = "width of the search" },
 }
 
@@ -124,6 +126,8 @@ describe("args", function()
       refuses("%-%-steps: expected at least 1, got 0", "--steps=0")
       refuses("%-%-beams: expected 1 to 8, got 9", "--beams", "9")
       refuses("%-%-steps has no value, expected %-%-steps N", "--steps")
+      refuses("%-%-plan is empty: give it a file", "--plan", "")
+      refuses("%-%-out is empty: give it a directory", "--out=")
       refuses("%-%-dry%-run takes no value; see", "--dry-run=yes")
       refuses("%-%-schedule: '1fb1' is not available %(did you mean '1f1b'%?%)",
          "--schedule", "1fb1")

@@ -343,6 +343,17 @@ local function replaced(result)
    return names
 end
 
+--- Refuses a file or directory without a name, as a variable leaves it that a shell does not know.
+local function check_named(flags, result)
+   for _, flag in ipairs(flags) do
+      local what = flag.rule.value or ""
+      local kind = what:find("DIR", 1, true) and "directory" or what:find("FILE", 1, true) and "file"
+      if kind and result[flag.name] == "" then
+         core.fail("invalid argument", ("%s is empty: give it a %s"):format(flag.flag, kind), 2)
+      end
+   end
+end
+
 --- Refuses flags beside one that decides what they say.
 local function check_decided(flags, given)
    for _, flag in ipairs(flags) do
@@ -423,6 +434,7 @@ function M.parse(declaration, argv)
    end
    local ok, result = build_parser(flags):pparse(with_joined_values(argv, flags))
    if not ok then core.fail("invalid argument", one_line(result, flags, argv), 2) end
+   check_named(flags, result)
    local values, given, defaults = {}, {}, defaults_with(declared, result)
    local without_default = replaced(result)
    for _, flag in ipairs(flags) do
