@@ -61,7 +61,7 @@ describe("a recipe's own schedule", function()
       end
    end)
 
-   it("is from the recipe in run.json, as a partition is, whatever flags say", function()
+   it("is from the recipe in run.json, as a partition is", function()
       local forms = {
          { IN_CALL:format("lazy", "true"), "seq", "default" },
          { IN_ARGS:format("lazy", "true"), "seq", "default" },
@@ -72,7 +72,7 @@ describe("a recipe's own schedule", function()
       for _, form in ipairs(forms) do
          local body, partition, from = unpack(form)
          files.in_directory(function(dir)
-            local _, err, exit = run(dir, body, "--schedule", "gpipe")
+            local _, err, exit = run(dir, body)
             assert.equal(0, exit, err)
             local record = recorded(dir, "run.json")
             assert.same({ "lazy", partition }, { record.flags.schedule, record.flags.partition })
@@ -119,6 +119,19 @@ describe("a recipe's own schedule", function()
          local _, problem, code = run(dir, "args.plan = 'plan.txt'" .. body)
          assert.equal(2, code)
          assert.matches("^[^\n]*%-%-plan decides what schedule says, leave one out\n$", problem)
+         for flags, words in pairs {
+            ["--schedule gpipe"] = "%-%-schedule gpipe says nothing here: the script gives its own, "
+               .. "leave the flag out",
+            ["--partition uniform"] = "%-%-partition uniform says nothing here: the script gives its "
+               .. "own, leave the flag out",
+            ["--stages 2"] = "%-%-stages says nothing here: the script's own partitioner gives each "
+               .. "node a device, leave the flag out",
+         } do
+            local name, value = flags:match("^(%S+) (%S+)$")
+            _, problem, code = run(dir, body, "--dry-run", name, value)
+            assert.equal(2, code)
+            assert.matches("^[^\n]*" .. words .. "\n$", problem)
+         end
       end)
    end)
 
