@@ -66,8 +66,8 @@ static ft_status pick_rows(void *arg, ft_error *err)
     if (ft_pick_rows(&p->term, ft_shape_rows(shape), ft_shape_width(shape), p->picked, p->n))
         return FT_OK;
     return ft_fail(err, FT_INVALID,
-                   "engine: the gradient of '%s' has more than %lld rows, which is more than its "
-                   "batch has ids",
+                   "engine: the gradient of '%s' has something in more than %lld rows, and its "
+                   "batch has no more ids",
                    p->info->name, (long long)p->n);
 }
 
