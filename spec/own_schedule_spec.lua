@@ -120,12 +120,12 @@ describe("a recipe's own schedule", function()
          assert.equal(2, code)
          assert.matches("^[^\n]*%-%-plan decides what schedule says, leave one out\n$", problem)
          for flags, words in pairs {
-            ["--schedule gpipe"] = "%-%-schedule gpipe says nothing here: the script gives its own, "
-               .. "leave the flag out",
-            ["--partition uniform"] = "%-%-partition uniform says nothing here: the script gives its "
+            ["--schedule gpipe"] = "%-%-schedule gpipe says nothing here: the script gives its "
                .. "own, leave the flag out",
-            ["--stages 2"] = "%-%-stages says nothing here: the script's own partitioner gives each "
-               .. "node a device, leave the flag out",
+            ["--partition greedy"] = "%-%-partition greedy says nothing here: the script gives "
+               .. "its own, leave the flag out",
+            ["--stages 2"] = "%-%-stages says nothing here: the script's own partitioner gives "
+               .. "each node a device, leave the flag out",
          } do
             local name, value = flags:match("^(%S+) (%S+)$")
             _, problem, code = run(dir, body, "--dry-run", name, value)

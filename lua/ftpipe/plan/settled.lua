@@ -55,8 +55,8 @@ local OF_RECIPES = {
 local function check_replaced(args, instead)
    for name, own in pairs(instead) do
       if named.is_given(args, name) and args[name] ~= own then
-         usage.of(args, "{" .. name .. "=%s} says nothing here: the script gives its own, leave the "
-            .. "flag out", args[name])
+         usage.of(args, "{" .. name .. "=%s} says nothing here: the script gives its own, leave "
+            .. "the flag out", args[name])
       end
    end
    if type(instead.partition) == "function" and named.is_given(args, "stages") then

@@ -347,7 +347,8 @@ end
 local function check_named(flags, result)
    for _, flag in ipairs(flags) do
       local what = flag.rule.value or ""
-      local kind = what:find("DIR", 1, true) and "directory" or what:find("FILE", 1, true) and "file"
+      local kind = what:find("DIR", 1, true) and "directory"
+         or what:find("FILE", 1, true) and "file"
       if kind and result[flag.name] == "" then
          core.fail("invalid argument", ("%s is empty: give it a %s"):format(flag.flag, kind), 2)
       end
