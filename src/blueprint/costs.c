@@ -55,7 +55,7 @@ bool ft_blueprint_by_rows(const ft_blueprint *b, int term)
 
 /* Bytes that the sum of a parameter's terms moves, one from each replica of its stage. Of terms by
  * rows the owner's are few, others' as many as pass; where all pass they are walked over. Where its
- * owner has no others, what is sent is copied to one of them. */
+ * owner has no others, what is sent is copied to one of them, which the next batch clears. */
 static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
 {
     int64_t whole = 0, walked = 0, own = 0, picked = 0;
@@ -70,7 +70,7 @@ static double summed_bytes(const ft_blueprint *b, const ft_param_layout *p)
             picked += n;
         }
     }
-    int64_t passes = whole > 0 ? 3 * (whole - 1) + (own ? 0 : 2) : 0;
+    int64_t passes = whole > 0 ? 3 * (whole - 1) + (own ? 0 : 3) : 0;
     double row = (double)ft_shape_width(&p->spec.shape) * sizeof(float);
     return (double)ft_spec_bytes(&p->spec) * (double)(passes + walked) + 3 * row * (double)picked;
 }

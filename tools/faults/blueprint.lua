@@ -26,7 +26,7 @@ return {
       "updates that write copies are planned to read weights again" },
    { "src/program/roofline.c", "arithmetic > traffic ? arithmetic : traffic", "arithmetic",
       "c/blueprint_costs spec/plan_command", "nodes that move memory are free" },
-   { "src/blueprint/costs.c", "3 * (whole - 1) + (own ? 0 : 2)", "3 * (whole - 1)",
+   { "src/blueprint/costs.c", "3 * (whole - 1) + (own ? 0 : 3)", "3 * (whole - 1)",
       "c/blueprint_costs", "a sum that is copied to where it belongs takes no time" },
    { "src/blueprint/edges.c", " * of->per_batch;", ";", "c/blueprint_costs spec/pipeline",
       "rows of a gradient have the room of one micro-batch" },
