@@ -9,73 +9,28 @@
 
 #include "blueprint/internal.h"
 #include "blueprint/states.h"
+#include "device/driver.h"
+#include "plan/ends.h"
 #include "slots/slots.h"
-
-static bool same_ends(const ft_edge *a, const ft_edge *b)
-{
-    return a->from == b->from && a->to == b->to && a->from_kind == b->from_kind &&
-           a->to_kind == b->to_kind;
-}
-
-/* Edges by what they join, in buckets: of every one the newest, and by edge the one before it; -1:
- * none. */
-typedef struct by_ends {
-    int n_ends, n_buckets;
-    int *newest, *before;
-} by_ends;
-
-enum { MOST_BUCKETS = 1 << 20 };
-
-static ft_status open_index(by_ends *x, ft_arena *arena, int n_ends, int n_edges, ft_error *err)
-{
-    int64_t pairs = (int64_t)n_ends * n_ends;
-    x->n_ends = n_ends;
-    x->n_buckets = pairs < MOST_BUCKETS ? (int)pairs : MOST_BUCKETS;
-    x->newest = ft_arena_array(arena, x->n_buckets, sizeof(int));
-    x->before = ft_arena_array(arena, n_edges + 1, sizeof(int));
-    if (!x->newest || !x->before) return no_memory(err);
-    for (int i = 0; i < x->n_buckets; i++) x->newest[i] = -1;
-    return FT_OK;
-}
-
-static int *newest_of(const by_ends *x, const ft_edge *edge)
-{
-    return &x->newest[((int64_t)edge->from * x->n_ends + edge->to) % x->n_buckets];
-}
-
-static void note_edge(by_ends *x, const ft_edge *edges, int e)
-{
-    int *newest = newest_of(x, &edges[e]);
-    x->before[e] = *newest;
-    *newest = e;
-}
-
-/* The number of the edge between those actions, or -1. */
-static int find_edge(const by_ends *x, const ft_edge *edges, const ft_edge *wanted)
-{
-    int e = *newest_of(x, wanted);
-    while (e >= 0 && !same_ends(&edges[e], wanted)) e = x->before[e];
-    return e;
-}
 
 /* Edges while they are found. */
 typedef struct search {
     ft_blueprint *b;
-    by_ends index;
+    ft_ends index;
 } search;
 
 /* The number of the edge between those actions, added when it is new; -1 without memory. */
 static int get_edge(search *q, const ft_edge *wanted)
 {
     ft_blueprint *b = q->b;
-    int known = find_edge(&q->index, b->edges, wanted);
+    int known = ft_ends_find(&q->index, b->edges, wanted);
     if (known >= 0) return known;
     b->edges = ft_arena_room(b->arena, b->edges, b->n_edges, sizeof *b->edges);
     b->cargoes = ft_arena_room(b->arena, b->cargoes, b->n_edges, sizeof *b->cargoes);
     q->index.before = ft_arena_room(b->arena, q->index.before, b->n_edges, sizeof(int));
     if (!b->edges || !b->cargoes || !q->index.before) return -1;
     b->edges[b->n_edges] = *wanted;
-    note_edge(&q->index, b->edges, b->n_edges);
+    ft_ends_note(&q->index, b->edges, b->n_edges);
     return b->n_edges++;
 }
 
@@ -192,16 +147,26 @@ static ft_status add_norm_edges(search *q, ft_error *err)
 
 /* -- sizes ------------------------------------------------------------------------------------- */
 
-/* Of a term by rows those that do not hold zeros pass, where that is less. Cards know no rows; and
- * what replicas of another stage send is summed in one of their slots, which needs all of them. */
+/* Whether the device can pass rows of a term: cards do not know them, and what goes apart from the
+ * work of its maker's device goes as it is. */
+static bool knows_rows(const ft_device *d)
+{
+    return ft_device_kinds[d->kind].in_host && !(d->driver && d->driver->passes_apart);
+}
+
+/* Of a term by rows those that do not hold zeros pass, where that is less. What replicas of another
+ * stage send is summed in one of their slots, which needs all of them. */
 int64_t ft_blueprint_picked_rows(const ft_blueprint *b, int from, int to, int term)
 {
     const ft_seat_layout *x = &b->seats[from], *y = &b->seats[to];
     const ft_stage_share *of = &b->seating.of[x->stage];
-    bool hosts = ft_device_kinds[b->cut.devices[x->device].kind].in_host &&
-                 ft_device_kinds[b->cut.devices[y->device].kind].in_host;
+    bool hosts = knows_rows(&b->cut.devices[x->device]) && knows_rows(&b->cut.devices[y->device]);
     if (!ft_blueprint_by_rows(b, term) || !hosts || (of->n > 1 && x->stage != y->stage)) return 0;
-    int64_t most = ft_graph_grad_rows(b->cut.graphs[b->cut.n_graphs - 1], term) * of->per_batch;
+    int64_t most = 0;
+    for (int i = 0; i < b->cut.n_graphs; i++) {
+        int64_t rows = ft_graph_grad_rows(b->cut.graphs[i], term) * of->per_batch;
+        if (rows > most) most = rows;
+    }
     const ft_spec *spec = &b->params[ft_graph_grad_term(b->cut.graphs[0], term)->param].spec;
     return ft_picked_bytes(most, ft_shape_width(&spec->shape)) < ft_spec_bytes(spec) ? most : 0;
 }
@@ -266,17 +231,17 @@ static ft_status join_edges(ft_blueprint *b, ft_error *err)
 {
     b->plan_edges = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->plan_edges);
     b->edge_first = ft_arena_array(b->arena, b->n_edges + 1, sizeof *b->edge_first);
-    by_ends index;
+    ft_ends index;
     if (!b->plan_edges || !b->edge_first) return no_memory(err);
-    FT_TRY(open_index(&index, b->arena, b->seating.n_stages, b->n_edges, err));
+    FT_TRY(ft_ends_open(&index, b->arena, b->seating.n_stages, b->n_edges, err));
     for (int e = 0; e < b->n_edges; e++) {
         ft_edge edge = in_plan(b, &b->edges[e]);
-        int k = find_edge(&index, b->plan_edges, &edge);
+        int k = ft_ends_find(&index, b->plan_edges, &edge);
         if (k < 0) {
             k = b->n_plan_edges++;
             b->edge_first[k] = e;
             b->plan_edges[k] = edge;
-            note_edge(&index, b->plan_edges, k);
+            ft_ends_note(&index, b->plan_edges, k);
         }
         b->cargoes[e].edge = k;
         if (edge.bytes > b->plan_edges[k].bytes) b->plan_edges[k].bytes = edge.bytes;
@@ -366,7 +331,7 @@ ft_status blueprint_index_edges(ft_blueprint *b, ft_error *err)
 ft_status blueprint_find_edges(ft_blueprint *b, ft_error *err)
 {
     search q = {.b = b};
-    FT_TRY(open_index(&q.index, b->arena, b->seating.n_seats, 0, err));
+    FT_TRY(ft_ends_open(&q.index, b->arena, b->seating.n_seats, 0, err));
     FT_TRY(add_value_edges(&q, err));
     if (!b->cut.forward_only) {
         FT_TRY(add_term_edges(&q, err));
@@ -420,20 +385,20 @@ typedef struct found {
     int n, n_plan_edges;
     ft_edge *edges, *plan_edges;
     ft_cargo *cargoes;
-    by_ends index; /* of its edges of the plan */
+    ft_ends index; /* of its edges of the plan */
     int *first,
         *next; /* by edge of the plan, the first of its edges; by edge, the next; -1: none */
 } found;
 
 static ft_status index_found(found *f, const ft_blueprint *b, ft_error *err)
 {
-    FT_TRY(open_index(&f->index, b->arena, b->seating.n_stages, f->n_plan_edges, err));
+    FT_TRY(ft_ends_open(&f->index, b->arena, b->seating.n_stages, f->n_plan_edges, err));
     f->first = ft_arena_array(b->arena, f->n_plan_edges + 1, sizeof(int));
     f->next = ft_arena_array(b->arena, f->n + 1, sizeof(int));
     if (!f->first || !f->next) return no_memory(err);
     for (int k = 0; k < f->n_plan_edges; k++) {
         f->first[k] = -1;
-        note_edge(&f->index, f->plan_edges, k);
+        ft_ends_note(&f->index, f->plan_edges, k);
     }
     for (int e = f->n - 1; e >= 0; e--) {
         f->next[e] = f->first[f->cargoes[e].edge];
@@ -470,11 +435,12 @@ static void add_found(ft_blueprint *b, const found *f, int number, const ft_edge
 
 static ft_status check_found(const ft_blueprint *b, const ft_plan *plan, ft_error *err)
 {
-    by_ends index;
-    FT_TRY(open_index(&index, b->arena, plan->n_stages, plan->n_edges, err));
-    for (int e = 0; e < plan->n_edges; e++) note_edge(&index, plan->edges, e);
+    ft_ends index;
+    FT_TRY(ft_ends_open(&index, b->arena, plan->n_stages, plan->n_edges, err));
+    for (int e = 0; e < plan->n_edges; e++) ft_ends_note(&index, plan->edges, e);
     for (int k = 0; k < b->n_plan_edges; k++)
-        if (find_edge(&index, plan->edges, &b->plan_edges[k]) < 0) return report_missing(b, k, err);
+        if (ft_ends_find(&index, plan->edges, &b->plan_edges[k]) < 0)
+            return report_missing(b, k, err);
     return FT_OK;
 }
 
@@ -500,7 +466,7 @@ ft_status blueprint_take_plan(ft_blueprint *b, const ft_plan *plan, ft_error *er
     b->n_edges = 0;
     b->n_plan_edges = n;
     for (int k = 0; k < n; k++) {
-        int number = find_edge(&f.index, f.plan_edges, &plan->edges[k]), first = b->n_edges;
+        int number = ft_ends_find(&f.index, f.plan_edges, &plan->edges[k]), first = b->n_edges;
         bool known = number >= 0;
         b->plan_edges[k].bytes = known ? f.plan_edges[number].bytes : 0;
         if (known)
