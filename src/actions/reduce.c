@@ -8,14 +8,26 @@ static int64_t picked_rows(const ft_run *run, int e, int k)
     return ft_blueprint_picked_rows(b, b->edges[e].from, b->edges[e].to, b->cargoes[e].items[k]);
 }
 
-/* What an edge brings of one of its terms. */
-static ft_sum_term term_in_slot(const ft_run *run, int e, int k, const ft_action *a)
+/* Where a term of a seat is for its owner: its own accumulator, or the slot of an edge; and how
+ * many of its rows are there at most, 0: all. */
+typedef struct place {
+    void *at;
+    int64_t picked;
+} place;
+
+static place find_place(const ft_run *run, int owner, int term, int seat, const ft_action *a)
 {
-    const ft_cargo *c = &run->blueprint->cargoes[e];
-    void *at = slot_of(run, e, a) + item_at(c, 0, k);
-    int64_t n = picked_rows(run, e, k);
-    if (n) return ft_picked_term(at, n);
-    return (ft_sum_term){.x = at, .by_rows = ft_blueprint_by_rows(run->blueprint, c->items[k])};
+    const ft_blueprint *b = run->blueprint;
+    const ft_seat_layout *own = &b->seats[owner];
+    if (seat == owner) return (place){run->seats[owner].grads[term], 0};
+    for (int i = 0; i < own->n_in_edges[FT_ACT_REDUCE]; i++) {
+        int e = own->in_edges[FT_ACT_REDUCE][i];
+        const ft_cargo *c = &b->cargoes[e];
+        for (int k = 0; b->edges[e].from == seat && k < c->n; k++)
+            if (c->items[k] == term)
+                return (place){slot_of(run, e, a) + item_at(c, 0, k), picked_rows(run, e, k)};
+    }
+    return (place){NULL, 0}; /* not reached: the edges were made from the terms */
 }
 
 /* What a seat made of a term. */
@@ -27,19 +39,12 @@ static ft_sum_term own_term(const ft_run *run, int seat, int term)
                          .rows = moves_gradients(run, seat) ? NULL : state->rows[term]};
 }
 
-/* A term of a seat for its owner: in its own accumulator, or the slot of an edge. */
 static ft_sum_term find_term(const ft_run *run, int owner, int term, int seat, const ft_action *a)
 {
-    const ft_blueprint *b = run->blueprint;
-    const ft_seat_layout *own = &b->seats[owner];
+    place p = find_place(run, owner, term, seat, a);
     if (seat == owner) return own_term(run, owner, term);
-    for (int i = 0; i < own->n_in_edges[FT_ACT_REDUCE]; i++) {
-        int e = own->in_edges[FT_ACT_REDUCE][i];
-        const ft_cargo *c = &b->cargoes[e];
-        for (int k = 0; b->edges[e].from == seat && k < c->n; k++)
-            if (c->items[k] == term) return term_in_slot(run, e, k, a);
-    }
-    return (ft_sum_term){.x = NULL}; /* not reached: the edges were made from the terms */
+    if (p.picked) return ft_picked_term(p.at, p.picked);
+    return (ft_sum_term){.x = p.at, .by_rows = ft_blueprint_by_rows(run->blueprint, term)};
 }
 
 ft_status send_item(const sending *s, int64_t at, const void *own, int64_t bytes, ft_error *err)
@@ -205,25 +210,20 @@ static ft_status sum_terms(void *arg, ft_error *err)
     return FT_OK;
 }
 
-static void touch_term(ft_plain_work *work, const ft_sum_term *term, const ft_param_layout *info,
-                       bool writes)
-{
-    const ft_shape *shape = &info->spec.shape;
-    int64_t rows = term->picked ? term->n_picked : ft_shape_rows(shape);
-    touches(work, term->x, rows * ft_shape_width(shape) * (int64_t)sizeof(float), writes);
-}
-
 /* Everything that goes into the sum. */
 static void touch_terms(const summing *s, ft_plain_work *work)
 {
     const ft_blueprint *b = s->w->run->blueprint;
     const ft_param_layout *info = s->info;
+    int64_t width = ft_shape_width(&info->spec.shape);
     for (int t = 0; t < info->n_terms; t++) {
         const ft_stage_share *of = &b->seating.of[b->term_stage[info->terms[t]]];
         for (int r = 0; r < of->n; r++) {
-            const ft_sum_term term =
-                find_term(s->w->run, info->owner, info->terms[t], of->first + r, s->action);
-            touch_term(work, &term, info, !is_alone(b, info));
+            const place p =
+                find_place(s->w->run, info->owner, info->terms[t], of->first + r, s->action);
+            int64_t bytes =
+                p.picked ? ft_picked_bytes(p.picked, width) : ft_spec_bytes(&info->spec);
+            touches(work, p.at, bytes, !is_alone(b, info));
         }
     }
 }
@@ -237,7 +237,7 @@ static ft_status give_term(const summing *s, int term, float **x, float **out,
     int into = 0;
     for (int r = 0; r < of->n; r++) {
         if (of->first + r == s->info->owner) into = r;
-        x[r] = find_term(s->w->run, s->info->owner, term, of->first + r, s->action).x;
+        x[r] = find_place(s->w->run, s->info->owner, term, of->first + r, s->action).at;
     }
     *out = x[into];
     const ft_summands summands = {*out, x, of->n, ft_shape_count(&s->info->spec.shape)};
