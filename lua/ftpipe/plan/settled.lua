@@ -51,20 +51,6 @@ local OF_RECIPES = {
    groups = { type = "string|table", help = "in place of --groups, as in ft.plan" },
 }
 
---- Refuses flags of a command line that a script's own options take the place of.
-local function check_replaced(args, instead)
-   for name, own in pairs(instead) do
-      if named.is_given(args, name) and args[name] ~= own then
-         usage.of(args, "{" .. name .. "=%s} says nothing here: the script gives its own, leave "
-            .. "the flag out", args[name])
-      end
-   end
-   if type(instead.partition) == "function" and named.is_given(args, "stages") then
-      usage.of(args, "{stages} says nothing here: the script's own partitioner gives each node a "
-         .. "device, leave the flag out")
-   end
-end
-
 --- The options of a plan from what is given: those themselves, or flags and data of a recipe, with
 -- what is given in place of flags as `instead`.
 local function options_of(given)
@@ -74,7 +60,6 @@ local function options_of(given)
          if o[name] then usage.of(o.args, "{plan} decides what %s says, leave one out", name) end
       end
       local instead = { schedule = o.schedule, partition = o.partition, groups = o.groups }
-      check_replaced(o.args, instead)
       local args = copy(o.args, instead)
       return copy(arguments.of(o.model, o.data, args), { instead = instead }), args
    end

@@ -343,14 +343,17 @@ local function replaced(result)
    return names
 end
 
+local NAMED = { DIR = "a directory", FILE = "a file", ["FILE.lua"] = "a file", NAME = "a name" }
+
 --- Refuses a file or directory without a name, as a variable leaves it that a shell does not know.
 local function check_named(flags, result)
    for _, flag in ipairs(flags) do
-      local what = flag.rule.value or ""
-      local kind = what:find("DIR", 1, true) and "directory"
-         or what:find("FILE", 1, true) and "file"
-      if kind and result[flag.name] == "" then
-         core.fail("invalid argument", ("%s is empty: give it a %s"):format(flag.flag, kind), 2)
+      local kinds, value = {}, flag.rule.value or ""
+      for kind in value:gmatch("[^|]+") do kinds[#kinds + 1] = NAMED[kind] end
+      local is_path = value:find("%f[%u]DIR%f[%U]") or value:find("%f[%u]FILE%f[%U]")
+      if is_path and result[flag.name] == "" then
+         core.fail("invalid argument", ("%s is empty: give it %s"):format(flag.flag,
+            table.concat(kinds, " or ")), 2)
       end
    end
 end

@@ -14,6 +14,7 @@ local opts = require("ftpipe.base.opts")
 local plans = require("ftpipe.plan")
 local rehearse = require("ftpipe.run.rehearse")
 local runs = require("ftpipe.run")
+local usage = require("ftpipe.base.usage")
 
 local rules = {
    args = { type = "table", required = true, help = "of ft.args" },
@@ -28,6 +29,20 @@ local rules = {
 -- models inside the program are quick, and show what chance is.
 local function is_telling(run)
    return run.done == 0 and (run.model.embedded or #run.fresh == 0)
+end
+
+--- Refuses flags of a command line that a script's own options take the place of.
+local function check_replaced(args, o)
+   for _, name in ipairs { "schedule", "partition", "groups" } do
+      if o[name] ~= nil and args[name] ~= o[name] and named.is_given(args, name) then
+         usage.of(args, "{" .. name .. "=%s} says nothing here: the script gives its own, leave "
+            .. "the flag out", args[name])
+      end
+   end
+   if type(o.partition) == "function" and named.is_given(args, "stages") then
+      usage.of(args, "{stages} says nothing here: the script's own partitioner gives each node a "
+         .. "device, leave the flag out")
+   end
 end
 
 --- What the run has left, and what can be done with it.
@@ -56,6 +71,7 @@ return setmetatable({ takes = { ["ft.fine_tune"] = rules } }, { __call = functio
       opts.fail("ft.fine_tune", "option 'args': expected what ft.args gives, as ft.args { preset = "
          .. '"fine_tune" }, got a table of its own')
    end
+   check_replaced(args, o)
    core.sys.hear_asks(true) -- who asks before the first step is answered then
    directories.check(args)
    local model = models.open(args)
