@@ -224,8 +224,8 @@ static bool takes_as_long_whole(const setting *s)
     return alike;
 }
 
-/* Rounds of one worker, by its number of so many: the stop where it begins, from the first to the
- * last half of what a round takes. */
+/* One worker of so many, by its number: the stop where it begins when it knows what a round takes.
+ */
 static void check_first_stop(setting *s, const bench *b, block_samples *const *notes, int number)
 {
     const crew_part part = {b, 0, b->n_blocks, notes};
@@ -236,17 +236,13 @@ static void check_first_stop(setting *s, const bench *b, block_samples *const *n
         const worker_tour *tour = &w.tours[0];
         CHECK(tour->n > b->n_blocks && !tour->chosen && tour->first == 0);
         CHECK_STATUS(worker_passes(&w, NULL), FT_OK);
-        double before = 0, all = 0;
-        for (int i = 0; i < tour->n; i++) {
-            CHECK(tour->stops[i].ns > 0);
-            all += (double)tour->stops[i].ns;
-            if (i < tour->first) before += (double)tour->stops[i].ns;
-        }
-        double wanted = all * number / s->options.n_busy, last = 0;
-        if (tour->first > 0) last = (double)tour->stops[tour->first - 1].ns;
-        CHECK(tour->chosen && (before >= wanted || tour->first == 0) && before - last <= wanted);
-        int first = tour->first;
-        CHECK(number || first == 0);
+        double all = 0, before = 0;
+        for (int i = 0; i < tour->n; i++) all += (double)tour->stops[i].ns;
+        int first = 0;
+        while (before < all * number / s->options.n_busy) before += (double)tour->stops[first++].ns;
+        CHECK(tour->chosen && tour->first == first % tour->n);
+        CHECK((first > 0) == (number > 0));
+        first = tour->first;
         for (int i = 0; i < 3; i++) CHECK_STATUS(worker_passes(&w, NULL), FT_OK);
         CHECK(tour->first == first); /* it stays there */
     }
