@@ -73,6 +73,24 @@ describe("weights that stages share", function()
       end)
    end
 
+   -- Stages of a task follow each other, so one may sum what a later one has: behind all backwards.
+   for seed = 1, 12 do
+      it("are the same where tasks are of several stages, seed " .. seed, function()
+         files.in_directory(function(dir)
+            local path = dir .. "/plan.txt"
+            local stage, device = random_partition(numbers(seed), 1)
+            core.sys.write_file(path, pipeline.partition_text(stage, device, 1))
+            for _, packs in ipairs { "1/2", "2/1", "3/2" } do
+               local options = { devices = "cpu:1", schedule = "harmony-pp", packs = packs,
+                  clip = 0 }
+               same(judge, train(path, options))
+               options.clip = 1e9 -- every update waits for all sums
+               same(judge, train(path, options))
+            end
+         end)
+      end)
+   end
+
    it("pass once a batch through one slot where batches do not meet", function()
       local function slots_of(schedule)
          local plan, list = pipeline.plan {

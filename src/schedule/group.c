@@ -7,8 +7,9 @@
  * backwards, and its update follows these at once. Forwards go from the stages that are furthest
  * from the loss to it, backwards from there back. An update that has to wait for the gradients of
  * stages whose backwards come later (clipping by the norm of all, some ties) stands at the end of
- * its batch. Source: Li, Phanishayee, Murray, Kim: "Doing more with less: training large DNN models
- * on commodity servers for the masses", HotOS 2021 (Harmony). */
+ * its batch, and so does a sum of such gradients. Source: Li, Phanishayee, Murray, Kim: "Doing more
+ * with less: training large DNN models on commodity servers for the masses", HotOS 2021 (Harmony).
+ */
 #include "schedule/internal.h"
 
 typedef struct group {
@@ -16,6 +17,7 @@ typedef struct group {
     int device;
     int *stages, n_stages; /* of the device, in the order of forwards */
     const bool *late;      /* by stage: its update is at the end */
+    const bool *sums_late; /* by stage: its reduce is, too */
     ft_action *list;
     int64_t n;
 } group;
@@ -58,13 +60,35 @@ static void put_update(group *g, int stage, int batch)
 static void put_steps(group *g, int stage, int batch)
 {
     if (leg_exchanges(g->leg, stage)) put(g, FT_ACT_EXCHANGE, stage, batch, 0);
-    if (g->leg->reduces) put(g, FT_ACT_REDUCE, stage, batch, 0);
+    if (g->leg->reduces && !g->sums_late[stage]) put(g, FT_ACT_REDUCE, stage, batch, 0);
     if (!g->late[stage]) put_update(g, stage, batch);
+}
+
+/* Whether a stage is further from the loss than another; of equals the first. */
+static bool is_further(const leg *l, int stage, int other)
+{
+    const int *depth = l->depths.depth;
+    return depth[stage] == depth[other] ? stage < other : depth[stage] > depth[other];
+}
+
+/* Whose gradients it sums, is nearer to the loss: those go first. */
+static void put_late_sums(group *g, int batch)
+{
+    for (int last = -1, next = 0; next >= 0; last = next) {
+        next = -1;
+        for (int i = 0; i < g->n_stages; i++) {
+            int s = g->stages[i];
+            if (!g->sums_late[s] || (last >= 0 && !is_further(g->leg, s, last))) continue;
+            if (next < 0 || is_further(g->leg, next, s)) next = s;
+        }
+        if (next >= 0) put(g, FT_ACT_REDUCE, next, batch, 0);
+    }
 }
 
 /* What is left of a batch. */
 static void put_rest(group *g, int batch)
 {
+    put_late_sums(g, batch);
     for (int i = g->n_stages - 1; i >= 0; i--)
         if (g->late[g->stages[i]]) put_update(g, g->stages[i], batch);
     for (int i = 0; i < g->n_stages; i++)
@@ -135,13 +159,11 @@ static void put_in_turn(group *g, int batch)
  * further from the loss, of equals the first; those that make tasks follow each other. */
 static bool is_before(const leg *l, int stage, int other)
 {
-    const int *depth = l->depths.depth;
-    if (l->pipeline->tasks.forward || depth[stage] == depth[other]) return stage < other;
-    return depth[stage] > depth[other];
+    return l->pipeline->tasks.forward ? stage < other : is_further(l, stage, other);
 }
 
-/* Stages whose updates wait for reduces of stages that go back behind them. */
-static void find_late(const leg *l, int *rank, int *waits, bool *late)
+/* Stages whose updates, or sums, wait for reduces of stages that go back behind them. */
+static void find_late(const leg *l, int *rank, int *waits, bool *late, bool *sums_late)
 {
     const ft_pipeline *p = l->pipeline;
     for (int s = 0; s < p->n_stages; s++) { /* the rank of the last whose R it waits for */
@@ -157,12 +179,15 @@ static void find_late(const leg *l, int *rank, int *waits, bool *late)
             more = true;
         }
     }
+    for (int s = 0; s < p->n_stages; s++) {
+        sums_late[s] = l->reduces && waits[s] > rank[s];
+        late[s] = sums_late[s];
+    }
     for (int e = 0; e < p->n_edges; e++) {
         const ft_edge *edge = &p->edges[e];
-        if (edge->to_kind == FT_ACT_UPDATE && waits[edge->from] > rank[edge->to])
-            late[edge->to] = true;
+        if (edge->to_kind == FT_ACT_UPDATE)
+            late[edge->to] |= sums_late[edge->from] || waits[edge->from] > rank[edge->to];
     }
-    for (int s = 0; s < p->n_stages; s++) late[s] |= waits[s] > rank[s];
 }
 
 /* The device's stages, in the order of forwards. */
@@ -240,20 +265,24 @@ ft_status leg_group(leg *l, ft_error *err)
     const ft_pipeline *p = l->pipeline;
     FT_TRY(check_places(l, err));
     int *numbers = ft_arena_array(l->arena, 3 * (int64_t)p->n_stages, sizeof *numbers);
-    bool *late = ft_arena_array(l->arena, p->n_stages, sizeof *late);
+    bool *late = ft_arena_array(l->arena, 2 * (int64_t)p->n_stages, sizeof *late);
     l->orders = ft_arena_array(l->arena, l->shares.n_seats, sizeof *l->orders);
     l->done = ft_arena_array(l->arena, p->n_devices, sizeof *l->done);
     if (!numbers || !late || !l->orders || !l->done)
         return ft_fail(err, FT_NOMEM, "plan: no memory for %d stages", p->n_stages);
-    find_late(l, numbers, numbers + p->n_stages, late);
+    bool *sums_late = late + p->n_stages;
+    find_late(l, numbers, numbers + p->n_stages, late, sums_late);
     for (int seat = 0; seat < l->shares.n_seats; seat++) {
         int stage = l->shares.seat_stage[seat], per_batch = l->shares.of[stage].per_batch;
         bool holds_all = l->schedule->groups && !ft_tasks_go_back(&p->tasks, stage);
         l->orders[seat] = (stage_order){.versions = 1, .in_flight = holds_all ? per_batch : 1};
     }
     for (int d = 0; d < p->n_devices; d++) {
-        group g = {
-            .leg = l, .device = d, .stages = numbers + 2 * (int64_t)p->n_stages, .late = late};
+        group g = {.leg = l,
+                   .device = d,
+                   .stages = numbers + 2 * (int64_t)p->n_stages,
+                   .late = late,
+                   .sums_late = sums_late};
         FT_TRY(order_device(l, &g, err));
     }
     return FT_OK;

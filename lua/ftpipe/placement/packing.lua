@@ -27,12 +27,14 @@ local function check_order(o, key)
    end
 end
 
---- Refuses --packs where there are none, and gives every device a turn.
+--- Refuses --packs where there are none, and gives every device a turn. A partition that is there
+-- has its own stages.
 function M.check(o)
    if not o.packs or o.given then return end
    check_order(o, "packs")
    local run = packs.run(o)
    if schedules.replicates(o.rule or o.schedule) then return end
+   if not o.stages and not placement.is(o.partition) then return end
    local turns = o.replicas and #replicas.of(o) or #core.engine.devices(o.devices)
    o.stages = o.stages or turns * run
    if o.stages < (turns - 1) * run + 1 then
