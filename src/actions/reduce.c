@@ -41,8 +41,8 @@ static ft_sum_term own_term(const ft_run *run, int seat, int term)
 
 static ft_sum_term find_term(const ft_run *run, int owner, int term, int seat, const ft_action *a)
 {
-    place p = find_place(run, owner, term, seat, a);
     if (seat == owner) return own_term(run, owner, term);
+    place p = find_place(run, owner, term, seat, a);
     if (p.picked) return ft_picked_term(p.at, p.picked);
     return (ft_sum_term){.x = p.at, .by_rows = ft_blueprint_by_rows(run->blueprint, term)};
 }
