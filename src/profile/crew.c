@@ -1,10 +1,10 @@
 /* profile/crew.c - workers side by side.
  *
- * One thread for each device that works at once. The first one leads: it says when a phase has gone
- * on for long enough, the others go on until then. A phase of passes (all forwards, then all
- * backwards) is followed by one of updates. Several parts take turns. */
+ * One thread for each device that works at once. They begin every round together, so that they stay
+ * as far from each other as they begin. The first one leads: it says when a phase has gone on for
+ * long enough. A phase of passes (all forwards, then all backwards) is followed by one of updates.
+ * Several parts take turns. */
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -20,13 +20,11 @@ static const double UPDATE_SHARE = 0.2; /* of the time */
  * gets its rounds as well; but of the time of day at most so many times as many. */
 static const double MOST_WAIT = 4;
 
-typedef enum { PHASE_PASSES, PHASE_UPDATES, PHASE_DONE } crew_phase;
-
 typedef struct crew {
     int n_parts;
     double seconds;
-    _Atomic int phase;
     ft_gate came, go; /* how often another one has come to a meeting, and how often they went on */
+    bool goes_on;     /* the phase: written by the leader, when all have come */
     int n_others;     /* threads started; read by the leader alone */
     pthread_mutex_t lock;
     ft_error error; /* the first failure, under lock */
@@ -37,6 +35,7 @@ typedef struct member {
     bool leads;
     worker worker;
     pthread_t thread;
+    uint32_t met;  /* how often */
     int64_t noted; /* rounds of the first part */
 } member;
 
@@ -45,7 +44,30 @@ static void fail(crew *c, const ft_error *error)
     pthread_mutex_lock(&c->lock);
     if (c->error.status == FT_OK) c->error = *error;
     pthread_mutex_unlock(&c->lock);
-    atomic_store(&c->phase, PHASE_DONE);
+}
+
+static bool has_failed(crew *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool failed = c->error.status != FT_OK;
+    pthread_mutex_unlock(&c->lock);
+    return failed;
+}
+
+/* Waits until all have come so far; the leader says whether they go on, and opens the way. */
+static bool meet(member *m, bool enough)
+{
+    crew *c = m->crew;
+    m->met++;
+    if (m->leads) {
+        ft_gate_wait(&c->came, m->met * (uint32_t)c->n_others, NULL, -1);
+        c->goes_on = !enough && !has_failed(c);
+        ft_gate_open(&c->go);
+    } else {
+        ft_gate_open(&c->came);
+        ft_gate_wait(&c->go, m->met, NULL, -1);
+    }
+    return c->goes_on;
 }
 
 /* The part whose turn it is. The first round of all warms up, as does the first of a turn. */
@@ -61,42 +83,25 @@ static bool is_over(const worker *w, int64_t start, int64_t clock_start, double 
     return worked >= seconds || (double)(ft_now_ns() - start) * 1e-9 >= MOST_WAIT * seconds;
 }
 
-/* Rounds until the leader ends the phase, at least one of each part noted. Gives how many were
+/* Rounds until the leader has had enough, at least one of each part noted. Gives how many were
  * noted of the first. */
-static int64_t run_phase(member *m, crew_phase phase, int n_parts, double seconds, int most,
+static int64_t run_phase(member *m, int n_parts, double seconds, int most,
                          ft_status (*round)(worker *, ft_error *))
 {
     ft_error error = {FT_OK, ""};
     worker *w = &m->worker;
+    bool goes_on = meet(m, false);
     int64_t start = ft_now_ns(), clock_start = w->parts->bench->clock.now();
     int64_t noted[CREW_PARTS] = {0};
-    int going_on = phase;
-    for (w->rounds = 0; atomic_load(&m->crew->phase) == (int)phase; w->rounds++) {
+    for (w->rounds = 0; goes_on; w->rounds++) {
         take_turn(w, n_parts);
-        if (round(w, &error) != FT_OK) {
-            fail(m->crew, &error);
-            return 0;
-        }
+        if (round(w, &error) != FT_OK) fail(m->crew, &error);
         noted[w->part - w->parts] += w->noting;
         int64_t fewest = noted[n_parts - 1] < noted[0] ? noted[n_parts - 1] : noted[0];
-        bool enough = fewest >= most || (fewest > 0 && is_over(w, start, clock_start, seconds));
-        if (m->leads && enough)
-            atomic_compare_exchange_strong(&m->crew->phase, &going_on, (int)phase + 1);
+        goes_on =
+            meet(m, fewest >= most || (fewest > 0 && is_over(w, start, clock_start, seconds)));
     }
     return noted[0];
-}
-
-/* Waits until all have come so far for the n-th time; the leader opens the way. */
-static void meet(member *m, uint32_t n)
-{
-    crew *c = m->crew;
-    if (m->leads) {
-        ft_gate_wait(&c->came, n * (uint32_t)c->n_others, NULL, -1);
-        ft_gate_open(&c->go);
-    } else {
-        ft_gate_open(&c->came);
-        ft_gate_wait(&c->go, n, NULL, -1);
-    }
 }
 
 static void *work(void *arg)
@@ -105,12 +110,9 @@ static void *work(void *arg)
     crew *c = m->crew;
     ft_error error = {FT_OK, ""};
     if (worker_make(&m->worker, &error) != FT_OK) fail(c, &error);
-    meet(m, 1);
-    int64_t noted = run_phase(m, PHASE_PASSES, c->n_parts, c->seconds * (1 - UPDATE_SHARE),
-                              MOST_ROUNDS, worker_passes);
-    meet(m, 2);
-    run_phase(m, PHASE_UPDATES, 1, c->seconds * UPDATE_SHARE, MOST_UPDATES, worker_updates);
-    m->noted = noted;
+    m->noted =
+        run_phase(m, c->n_parts, c->seconds * (1 - UPDATE_SHARE), MOST_ROUNDS, worker_passes);
+    run_phase(m, 1, c->seconds * UPDATE_SHARE, MOST_UPDATES, worker_updates);
     return NULL;
 }
 
