@@ -180,7 +180,7 @@ static void find_late(const leg *l, int *rank, int *waits, bool *late, bool *sum
         }
     }
     for (int s = 0; s < p->n_stages; s++) {
-        sums_late[s] = l->reduces && waits[s] > rank[s];
+        sums_late[s] = waits[s] > rank[s];
         late[s] = sums_late[s];
     }
     for (int e = 0; e < p->n_edges; e++) {

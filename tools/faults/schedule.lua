@@ -10,7 +10,7 @@ return {
    { "src/simulate/simulate.c",
       "time *= ft_share_joint(&s->shares.of[m->stage], m->index);", "time *= 1;",
       "spec/joint", "each micro-batch of a joint forward is simulated by itself" },
-   { "src/schedule/group.c", "sums_late[s] = l->reduces && waits[s] > rank[s];",
+   { "src/schedule/group.c", "sums_late[s] = waits[s] > rank[s];",
       "sums_late[s] = false && waits[s] > rank[s];", "spec/ties",
       "tasks sum gradients before they are there" },
    { "src/schedule/group.c", "m += joint) put_forwards(", "m++) put_forwards(",
