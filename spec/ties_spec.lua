@@ -49,6 +49,16 @@ local function same(a, b)
    assert.same(a.params, b.params)
 end
 
+--- Calls f with the path of a random partition from a seed.
+local function with_partition(seed, n_devices, f)
+   files.in_directory(function(dir)
+      local path = dir .. "/plan.txt"
+      local stage, device = random_partition(numbers(seed), n_devices)
+      core.sys.write_file(path, pipeline.partition_text(stage, device, n_devices))
+      f(path)
+   end)
+end
+
 describe("weights that stages share", function()
    local judge
    setup(function()
@@ -59,10 +69,7 @@ describe("weights that stages share", function()
 
    for seed = 1, 12 do
       it("are the same on any partition, the decoder's embedding first, seed " .. seed, function()
-         files.in_directory(function(dir)
-            local path = dir .. "/plan.txt"
-            local stage, device = random_partition(numbers(seed), 2)
-            core.sys.write_file(path, pipeline.partition_text(stage, device, 2))
+         with_partition(seed, 2, function(path)
             local schedule = seed % 2 == 0 and "1f1b" or "gpipe"
             same(judge, train(path, { schedule = schedule }))
             local options = { schedule = "async", micro_batches = seed % 3 == 0 and 2 or 4 }
@@ -76,10 +83,7 @@ describe("weights that stages share", function()
    -- Stages of a task follow each other, so one may sum what a later one has: behind all backwards.
    for seed = 1, 12 do
       it("are the same where tasks are of several stages, seed " .. seed, function()
-         files.in_directory(function(dir)
-            local path = dir .. "/plan.txt"
-            local stage, device = random_partition(numbers(seed), 1)
-            core.sys.write_file(path, pipeline.partition_text(stage, device, 1))
+         with_partition(seed, 1, function(path)
             for _, packs in ipairs { "1/2", "2/1", "3/2" } do
                local options = { devices = "cpu:1", schedule = "harmony-pp", packs = packs,
                   clip = 0 }
