@@ -10,6 +10,8 @@
  * the geomeans of kinds are gates of bench/gates.lua. */
 #include <oneapi/dnnl/dnnl.h>
 
+#include <omp.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +178,7 @@ int main(int argc, char **argv)
     if (rounds < 1 || rounds > MAX_ROUNDS) rounds = 7;
     static const int64_t preset[] = {64, 512, 2048};
     int n_rows = argc > 2 ? argc - 2 : 3;
+    omp_set_num_threads(1); /* the peer would take a thread for each core */
     dnnl_engine_t engine;
     must(!dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
     double all = 0.0;

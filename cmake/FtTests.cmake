@@ -95,7 +95,7 @@ foreach(source IN LISTS benches)
   target_link_libraries(${stem} PRIVATE ft_core)
   add_dependencies(bench ${stem})
 endforeach()
-target_link_libraries(bench_matmul PRIVATE dnnl) # its peer
+target_link_libraries(bench_matmul PRIVATE dnnl gomp) # its peer, and the threads of that
 
 # Stands before the allocator in spec/allocations_spec.lua; sanitizers stand there themselves.
 if(NOT FTPIPE_SANITIZE)
