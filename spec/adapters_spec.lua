@@ -260,6 +260,8 @@ describe("a model with adapters", function()
          ["lora_targets: 'x' is the name of no product that can have an adapter; products are "
             .. "called query, key, value, dense"] = { lora_targets = "query,x" },
          ["lora_targets: there is no name in it"] = { lora_targets = " , " },
+         ["lora 25: no product with an adapter has a side of as many numbers, expected a rank of 1 "
+            .. "to 24"] = { lora = 25 },
          ["lora: bert.encoder.layer.0.output.dense.bias cannot be trained beside adapters, since "
             .. "bert.encoder.layer.0.output.dense.weight of the same module is not"] = {
             groups = "bert.encoder.layer.0.output.dense.bias: trained" },

@@ -148,7 +148,22 @@ function M.words(model, whole)
       whole and table.concat(lora.targets, ", ") or last_pieces(lora.targets))
 end
 
---- Raises where a target stands for no product that has an adapter in a graph.
+--- The largest rank that any matrix of a product with an adapter has.
+local function most_rank(graph)
+   local most, narrow = 0, {}
+   for _, param in ipairs(graph:params()) do
+      local product = M.product_of(param.name)
+      if product then
+         local side = param.name:sub(-#A) == A and param.dims[2] or param.dims[1]
+         narrow[product] = math.min(narrow[product] or side, side)
+      end
+   end
+   for _, side in pairs(narrow) do most = math.max(most, side) end
+   return most
+end
+
+--- Raises where a target stands for no product that has an adapter in a graph, or the rank is more
+-- than all of those have.
 -- @tparam table o options that the model was asked for with
 -- @tparam model model
 -- @tparam graph graph of the model
@@ -164,6 +179,11 @@ function M.check(o, model, graph)
          usage.of(o, "{lora_targets}: '%s' is the name of no product that can have an adapter; "
             .. "products are called %s", pattern, last_pieces(products(model)))
       end
+   end
+   local most = most_rank(graph)
+   if model.lora.rank > most then
+      usage.of(o, "{lora} %d: no product with an adapter has a side of as many numbers, expected a "
+         .. "rank of 1 to %d", model.lora.rank, most)
    end
 end
 
