@@ -82,6 +82,14 @@ describe("what takes options", function()
       refuses("ft.plan: option 'model' is missing %(what ft.model gives, as ft.model", ft.plan, {})
       refuses("ft.plan: option 'buckets' is missing %(lengths of a source, ascending%)$", ft.plan,
          { model = ft.model "t5-small" })
+      for problem, buckets in pairs {
+         ["entry 2 is 8, expected more than 32"] = { 32, 8 },
+         ["entry 2 is 8, expected more than 8"] = { 8, 8 },
+         ["entry 1 is 0, expected more than 0"] = { 0, 8 },
+      } do
+         refuses("ft.plan: option 'buckets': " .. problem .. "$", ft.plan,
+            { model = ft.model "t5-small", buckets = buckets, batches = 1 })
+      end
       refuses("a T5 gives answers, and nothing says how long they are: expected lengths = "
          .. "{ target = 8 }", ft.plan, { model = ft.model "t5-small", buckets = { 8 }, batches = 1,
          profile = "modelled" })

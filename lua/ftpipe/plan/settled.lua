@@ -162,6 +162,18 @@ local function check_gnorm(o)
    end
 end
 
+--- Lengths ascend: a batch goes to the first bucket that holds it.
+local function check_buckets(buckets)
+   local before = 0
+   for i, length in ipairs(buckets) do
+      if length <= before then
+         opts.fail("ft.plan", "option 'buckets': entry %d is %d, expected more than %d", i, length,
+            before)
+      end
+      before = length
+   end
+end
+
 -- What has no default: it is given, or decided by something else.
 local NEEDED = { "buckets", "batches" }
 local NEEDED_TO_EVALUATE = { "buckets", "batches", "eval_batches" }
@@ -188,6 +200,7 @@ function M.of(given)
          opts.fail("ft.plan", "option '%s' is missing (%s)", key, M.rules[key].help)
       end
    end
+   check_buckets(o.buckets)
    local problem = batch_parts(o)
    if problem then usage("%s", problem) end
    if not o.given then replicas.check_shares(o) end
