@@ -13,12 +13,14 @@ function M.new(patience, state)
       Best)
 end
 
---- Notes an evaluation; whether it is the best so far. Of equals the first is the best.
+--- Notes an evaluation; whether it is the best so far. Of equals the first is the best. One by
+-- another metric is compared with nothing before it.
 -- @tparam int step
 -- @tparam score score of score.lua
 function Best:note(step, score)
    local better = score.value == score.value
-      and (not self.found or score:is_better_than(self.found))
+      and (not self.found or self.found.metric ~= score.metric
+         or score:is_better_than(self.found))
    if better then
       self.found = { step = step, value = score.value, metric = score.metric, text = score:short() }
       self.since = 0
