@@ -207,9 +207,15 @@ local function configuration(record)
    return "<h2>Configuration</h2>" .. html.table(rows)
 end
 
---- How a run that has no result stands.
-local function state_line(dir, record)
-   local state = records.state(record, directories.writer(dir) ~= nil)
+--- How a run that has no result stands. What this process runs is as its record says.
+local function state_line(dir, record, is_own)
+   local has_process
+   if is_own then
+      has_process = record.state == "running"
+   else
+      has_process = directories.writer(dir) ~= nil
+   end
+   local state = records.state(record, has_process)
    if state == "killed" then
       return "<p>Its process is gone, and had not said that it ends.</p>"
    end
@@ -258,11 +264,13 @@ local function plan_part(dir, record, summary)
 end
 
 --- The page of a run's directory.
-function M.page(dir)
+-- @tparam string dir
+-- @tparam[opt=false] boolean is_own it is of a run of this process, which has the lock of it
+function M.page(dir, is_own)
    local record = records.read(dir)
    local summary = left.summary(dir) or {}
    local title = ("%s: %s"):format(record.task.name or "run", dir)
-   local parts = { summary.value and result_line(summary) or state_line(dir, record) }
+   local parts = { summary.value and result_line(summary) or state_line(dir, record, is_own) }
    local function add(part) parts[#parts + 1] = part end
    add(prediction_line(summary))
    add(started_line(record))
