@@ -72,6 +72,11 @@ told(bare.train, bare)
 told(bare.evaluate, bare)
 told(fed.train, fed)
 told(fed.evaluate, fed)
+local trained = ft.run { plan = plan, data = { train = data.train }, task = task, args = args }
+told(trained.train, trained)
+told(trained.evaluate, trained)
+local judged = ft.run { plan = plan, data = { eval = data.eval }, task = task, args = args }
+told(judged.train, judged)
 args.out = arg[0] .. ".out"
 told(ft.run, { plan = plan, data = data, args = args })
 args.resume = true
@@ -88,8 +93,14 @@ describe("a training loop", function()
          local function lacks(name, what)
             return ("ft.run: option '%s' is missing: %s needs it\n"):format(name, what)
          end
+         local function lacks_part(name, what)
+            return ("ft.run: option 'data': there is no '%s' in it: %s needs it\n"):format(name,
+               what)
+         end
          assert.equal(lacks("data", "run:train()") .. lacks("data", "run:evaluate()")
             .. lacks("task", "--eval-every") .. lacks("task", "run:evaluate()")
+            .. lacks_part("eval", "--eval-every") .. lacks_part("eval", "run:evaluate()")
+            .. lacks_part("train", "run:train()")
             .. lacks("task", "--out") .. lacks("data", "--resume"), out)
       end)
    end)

@@ -48,7 +48,7 @@ M.rows = {
    { "best", "table", "run/init", "the best evaluation (run/best.lua)" },
    { "best_score", "score", "run/init", "its score" },
    { "judged", "int", "run/init store/state", "the step of the last evaluation between legs" },
-   { "restored", "int", "run/init", "the step whose weights were taken back" },
+   { "restored", "int", "run/init run/training", "the step whose weights were taken back" },
    -- what is kept
    { "saved", "int", "run/init store/state", "the step of the last checkpoint" },
    { "numbers", "table", "store/numbers", "what decides the numbers, for checkpoints" },

@@ -254,7 +254,7 @@ end
 -- @treturn score metric, unit, better, value, metrics, loss, examples (how many), predictions
 -- @raise cancelled: a signal came
 function Run:evaluate()
-   self:need("data", "run:evaluate()")
+   self:need_part("eval", "run:evaluate()")
    self:need("task", "run:evaluate()")
    if self.leg and self.line then self.line:close() end
    self:stop()
@@ -320,12 +320,29 @@ function Summary:__tostring()
    return table.concat(parts, "; ")
 end
 
+--- Where training was left before its end, and its evaluations say which model is the best: whether
+-- that is the one there is now.
+local function judge_last(run, score)
+   if not run.directory or run.restored or run.judged == run.done or not run.best:step()
+      or score.step ~= run.done then
+      return
+   end
+   run.judged = run.done
+   if run.best:note(run.done, score) then
+      run.best_score = score
+      run:checkpoint(true)
+   else
+      run:say(("hf/ is the best: %s"):format(tostring(run.best)))
+   end
+end
+
 --- Ends the run: hf/, predictions.jsonl and summary.json.
 -- @tparam score score of the last evaluation
 -- @treturn table the summary
 function Run:close(score)
    if self.closed then opts.fail("run:close", "the run is closed") end
    self:stop()
+   judge_last(self, score)
    local summary = setmetatable(figures.summary(self, score), Summary)
    if self.directory then
       if self.done > 0 then
@@ -348,7 +365,7 @@ function Run:html(path)
       opts.fail("run:html", "the run has no directory: %s, which is read as the run is made",
          named.words(self.args, "{out=DIR} names one"))
    end
-   core.sys.write_file(path, report.page(self.out))
+   core.sys.write_file(path, report.page(self.out, true))
    return self
 end
 

@@ -75,6 +75,7 @@ local function take(run, leg)
    leg.failed = nil
    leg.taken = leg.taken + 1
    run.done = run.done + 1
+   run.restored = nil -- the weights are others now
    if run.scaling then
       result.loss_scale = run.scaling.factor
       run.scaling:saw(result.skipped)
@@ -250,6 +251,16 @@ function Run:need(name, what)
    opts.fail("ft.run", "option '%s' is missing: %s needs it", name, what)
 end
 
+--- Raises where the run's data have no such part.
+-- @tparam string part train or eval
+-- @tparam string what needs it
+-- @local
+function Run:need_part(part, what)
+   self:need("data", what)
+   if self.data[part] then return end
+   opts.fail("ft.run", "option 'data': there is no '%s' in it: %s needs it", part, what)
+end
+
 --- All steps of the run: for step in run:train() do run:show(step) end
 --
 -- In legs, each followed by an evaluation or a checkpoint, where --eval-every and
@@ -257,8 +268,11 @@ end
 -- the last step is evaluated too, and the run then has the best weights, when --out has kept them.
 -- After Ctrl-C or SIGTERM what is under way is finished and saved, and `cancelled` is raised.
 function Run:train()
-   self:need("data", "run:train()")
-   if self.args.eval_every then self:need("task", named.name(self.args, "eval_every")) end
+   self:need_part("train", "run:train()")
+   if self.args.eval_every then
+      self:need("task", named.name(self.args, "eval_every"))
+      self:need_part("eval", named.name(self.args, "eval_every"))
+   end
    self:stop() -- what is left of a loop before this one
    local o = self.plan.options
    local batches, leg = feed.batches(o, self.data.train.dataset, self.model), nil
