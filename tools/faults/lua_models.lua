@@ -142,6 +142,8 @@ return {
       "the mean loss is over batches" },
    { "lua/ftpipe/data/decode.lua", "finite = true, packs = packs", "packs = packs",
       "spec/predict", "answers are made of numbers that are not finite" },
+   { "lua/ftpipe/model/adapters.lua", "math.min(narrow[product] or side, side)", "side",
+      "spec/adapters", "the rank of adapters may be that of a longer side" },
    { "lua/ftpipe/model/adapters.lua", "lora.scale or lora.alpha / lora.rank",
       "lora.scale or lora.alpha", "spec/adapters", "adapters count without their rank" },
    { "lua/ftpipe/model/adapters.lua", "dims[2] ^ -0.5", "dims[1] ^ -0.5",
