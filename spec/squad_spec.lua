@@ -538,6 +538,14 @@ describe("a split of spans", function()
          prepare, 4, paragraph("one two", qa("1", gold("two", 0)))).message)
    end)
 
+   it("is refused with the question whose context has no words", function()
+      for _, blanks in ipairs { "\226\128\175", " \226\128\175\n" } do
+         assert.equal("x.json: the context of question '2' has no text that the tokenizer knows",
+            files.failure(prepare, 4, paragraph("one", qa("1", gold("one", 0))),
+               paragraph(blanks, qa("2", gold("\226\128\175", 0)))).message)
+      end
+   end)
+
    it("is refused when windows have no room", function()
       local problem = files.failure(prepare, 13, paragraph("a", qa("1", gold("a", 0))))
       assert.equal("task squad: windows of 16 ids leave no room beside questions of 13: give "

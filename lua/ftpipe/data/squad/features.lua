@@ -117,6 +117,7 @@ end
 -- @treturn int first piece, nil when the words there do not hold the answer's text
 -- @treturn int last piece
 function Encoder:span(context, answer)
+   if not context.words[1] then return nil end
    local from = word_at(context.starts, answer.at)
    local to = word_at(context.starts, answer.at + #answer.text - 1)
    local there = table.concat(context.words, " ", from, to)
