@@ -1,5 +1,6 @@
 --- A seventh task: one file, and a recipe over it, without another line of the program.
 
+local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
@@ -373,5 +374,40 @@ describe("a task of one's own", function()
          .. "expected a list of rows", fault { expand = function() end })
       assert.equal("train.jsonl:1: task mine: 'expand' of its layout gives a string, "
          .. "expected rows, which are tables", fault { expand = function() return { "x" } end })
+   end)
+
+   it("says of which row its group is nothing that rows can share", function()
+      local function fault(layout, group)
+         layout.train, layout.eval, layout.template = "train.jsonl", "val.jsonl", "{text}"
+         local text = '\n{"text": "a", "label": 1, "of": 3}\n{"text": "b", "label": 1}\n'
+         return (task_files.fault(task.define { kind = "text2text", name = "mine", max_source = 8,
+            max_target = 8, metric = "grouped_f1", answers = { { label = 1, target = "yes" } },
+            group = group, layouts = { layout } } {}, { ["train.jsonl"] = text,
+            ["val.jsonl"] = text }))
+      end
+      local function said(line, what)
+         return ("^train.jsonl:%d: task mine: 'group' gives %s, expected a text or a finite "
+            .. "number$"):format(line, what)
+      end
+      assert.matches(said(3, "nothing"), fault({}, function(row) return row.of end))
+      assert.matches(said(3, "nothing"), fault({
+         expand = function(_, row) return { { text = "c", label = 1, of = row.of } } end,
+      }, function(row) return row.of end))
+      assert.matches(said(2, "%-?nan"), fault({}, function(row) return row.of * (0 / 0) end))
+      assert.matches(said(2, "inf"), fault({}, function(row) return row.of * math.huge end))
+      assert.matches(said(2, "false"), fault({}, function() return false end))
+      assert.matches(said(2, "a table"), fault({}, function(row) return { row.of } end))
+      assert.matches(said(2, "null"), fault({}, function() return core.json.null end))
+   end)
+
+   it("has groups that are texts or numbers", function()
+      local mine = task.define { kind = "text2text", name = "mine", max_source = 8, max_target = 8,
+         metric = "grouped_f1", answers = { { label = 0, target = "no" },
+            { label = 1, target = "yes" } }, group = function(row) return row.of end,
+         layouts = { { train = "train.jsonl", eval = "val.jsonl", template = "{text}" } } } {}
+      local split = task_files.eval_of(mine, '{"text": "a", "label": 1, "of": 0}\n'
+         .. '{"text": "b", "label": 0, "of": 0}\n{"text": "c", "label": 1, "of": "x"}\n')
+      assert.same({ 0, 0, "x" }, column(split.examples, "group"))
+      assert.equal(50, task_files.score(mine, split, { "yes", "no", "no" }).metrics.em)
    end)
 end)

@@ -109,7 +109,8 @@ end
 --                number = what stands for the label in files that number their classes, optional
 --    label       the field with the label; optional ("label")
 --    metric      what is scored: "accuracy", "grouped_f1", or a table { name =, better =, start = }
---    group       function(row): what the examples of a question share; for "grouped_f1"
+--    group       function(row): what the examples of a question share, a text or a number; for
+--                "grouped_f1"
 --    max_source, max_target  ids of a source and of a target at most
 -- and in every layout
 --    template    the source text, in which {field} stands for a field of the row

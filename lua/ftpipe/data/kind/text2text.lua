@@ -6,8 +6,8 @@
 --                in files that number their classes, as Hugging Face datasets writes them
 --    label       the field with the label ("label")
 --    metric      a name of metric/answers.lua, or such a table
---    group       a function row -> what the examples of one question have in common, for metrics
---                that score whole questions
+--    group       a function row -> what the examples of one question have in common, a text or a
+--                number, for metrics that score whole questions
 --    max_source, max_target  ids of a source and of a target at most, </s> included
 -- and in a layout
 --    template    the source text; {field} stands for a field of the row
@@ -179,6 +179,17 @@ local function answer_of(task, layout, rows, row)
       form:format(shown(label)), table.concat(labels, ", "))
 end
 
+--- What a row's group is. Tokenised data keeps it, so that a table would not come back as the same;
+-- nothing, NaN and null are in common to no rows.
+local function group_of(task, rows, row)
+   local group = task.definition.group(row)
+   local kind = type(group)
+   if kind == "string" or kind == "number" and group - group == 0 then return group end
+   return fail("malformed data", "%s: task %s: 'group' gives %s, expected a text or a finite "
+      .. "number", records.where(rows, row), task.name,
+      group == core.json.null and "null" or class.told(group))
+end
+
 --- Calls take(row, source) for every row, or the rows that it holds.
 local function each_source(task, layout, rows, take)
    for _, whole in ipairs(rows) do
@@ -233,9 +244,9 @@ end
 --    example), groups, unlabelled, cut_sources, max_source
 function M.prepare(task, layout, rows, o)
    local dataset = core.data.dataset { "source", "target" }
-   local targets, group_of = encode_targets(task, o), task.definition.group
+   local targets, is_grouped = encode_targets(task, o), task.definition.group ~= nil
    local notes = {
-      answers = {}, groups = group_of and {}, cut_sources = 0, max_source = o.max_source,
+      answers = {}, groups = is_grouped and {} or nil, cut_sources = 0, max_source = o.max_source,
    }
    local waiting = {}
    local function add_waiting()
@@ -249,7 +260,7 @@ function M.prepare(task, layout, rows, o)
    notes.unlabelled = each_pair(task, layout, rows, function(row, source, answer)
       waiting[#waiting + 1] = source
       notes.answers[#notes.answers + 1] = answer
-      if group_of then notes.groups[#notes.answers] = group_of(row) end
+      if is_grouped then notes.groups[#notes.answers] = group_of(task, rows, row) end
       if #waiting == TOGETHER then add_waiting() end
    end)
    add_waiting()
