@@ -85,6 +85,18 @@ describe("ftpipe predict", function()
       assert.equal("Ben", input.read({ flags = { file = path } })[1].row.text)
    end)
 
+   it("takes one row behind blank lines", function()
+      local path = directory .. "/blank.jsonl"
+      for _, text in ipairs { '\n{"text": "Ben"}\n', ' \t\r\n\r\n{"text": "Ben"}\r\n\r\n',
+         '\239\187\191\n {"text": "Ben"}' } do
+         core.sys.write_file(path, text)
+         local items = input.read { flags = { file = path } }
+         assert.equal(1, #items)
+         assert.equal("Ben", items[1].row.text)
+         assert.equal(text:find("\r") and 3 or 2, items[1].line)
+      end
+   end)
+
    it("says how many inputs it does not read to their end", function()
       local long = ("a red kite "):rep(40)
       core.sys.write_file(directory .. "/long.txt", long .. "\nshort\n" .. long .. "\n")
@@ -124,6 +136,8 @@ describe("ftpipe predict", function()
       refused(6, "stdin:1: field 'hypothesis' is missing %(have: premise%)", { run, "-" },
          '{"premise": "x"}\n')
       refused(6, "stdin: is one JSON value over several lines", { run, "-" }, '{\n"data": []\n}\n')
+      refused(6, "stdin: is one JSON value over several lines", { run, "-" },
+         '\r\n{\r\n"data": []\r\n}\r\n')
       refused(6, "stdin:1:12", { run, "-" }, '{"premise": \n')
    end)
 

@@ -38,9 +38,8 @@ end
 
 --- Refuses one JSON value that goes over several lines, where each line is to be a row.
 local function check_rows(path, text)
-   if pcall(core.json.decode, text:match("[^\n]*")) or not pcall(core.json.decode, text) then
-      return
-   end
+   local first = text:match("%S[^\n]*") -- of the lines that are not blank
+   if pcall(core.json.decode, first) or not pcall(core.json.decode, text) then return end
    fail("%s: is one JSON value over several lines, expected a JSON object a line, or SQuAD's JSON",
       path)
 end
