@@ -2,6 +2,7 @@
 
 local core = require("ftpipe.core")
 local checkpoint = require("ftpipe.model.checkpoint")
+local column = require("ftpipe.base.column")
 local files = require("spec.support.files")
 local models = require("ftpipe.model")
 local named = require("ftpipe.base.named")
@@ -153,6 +154,25 @@ describe("predictions of spans", function()
             assert.equal("q" .. i, row.id)
             assert.equal(rows[i].answer, row.answer)
          end
+      end)
+   end)
+
+   it("have the ids of their rows as texts, else the numbers of the rows", function()
+      with(function(model, task)
+         local function ids(...)
+            local rows, items = { path = "a.jsonl" }, {}
+            for i, id in ipairs { ... } do
+               rows[i] = records.numbered(core.json.decode(
+                  ('{ "question": "w5", "context": "w11 w12"%s }'):format(id)), i)
+               items[i] = { row = rows[i], line = i }
+            end
+            items.rows = rows
+            return column(predict(model, items, { batch = 8 }, task), "id")
+         end
+         assert.same({ "q7", "77", "-3", "9007199254740992", "1000000000000000", "1.5" },
+            ids(', "id": "q7"', ', "id": 77.0', ', "id": -3', ', "id": 9007199254740992',
+               ', "id": 1e15', ', "id": 1.5'))
+         assert.same({ "1", "2", "3" }, ids("", ', "id": null', ', "id": true'))
       end)
    end)
 

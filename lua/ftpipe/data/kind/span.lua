@@ -165,6 +165,12 @@ function M.note(_, _, prediction) return prediction end
 
 M.flags = { "context", "max_source" }
 
+--- The id of a row as a text, which ids of a document are too; nil where it has none.
+local function id_of(row)
+   if type(row.id) == "number" then return core.json.encode(row.id) end
+   return type(row.id) == "string" and row.id or nil
+end
+
 --- Questions as the reader gives them: of a document, of rows { question, context, id }, or one.
 local function questions_of(job)
    local items = job.items
@@ -175,7 +181,7 @@ local function questions_of(job)
       if item.row then
          question.text = records.string(items.rows, item.row, "question")
          question.context = records.string(items.rows, item.row, "context")
-         question.id = type(item.row.id) == "string" and item.row.id or question.id
+         question.id = id_of(item.row) or question.id
       elseif not question.context then
          job.usage("a question needs a context: %s", job.flags.text and "give --context"
             or "expected rows with fields 'question' and 'context', or SQuAD's JSON")
