@@ -41,6 +41,21 @@ describe("the best of a run", function()
       assert.same({ 2 }, (follow("loss", { 0 / 0, 1 })))
    end)
 
+   it("is not compared with what other data gave", function()
+      local b = best.new()
+      local function note(step, value, data)
+         local x = score("accuracy", value)
+         x.data = data
+         return b:note(step, x)
+      end
+      assert.is_true(note(1, 100, "a"))
+      assert.is_false(note(2, 90, "a"))
+      assert.is_true(note(3, 80, "b"))
+      assert.is_false(note(4, 70, "b"))
+      assert.is_true(best.new(nil, b:state()):compares { metric = "accuracy", data = "b" })
+      assert.is_false(best.new(nil, b:state()):compares { metric = "accuracy", data = "a" })
+   end)
+
    it("is not compared with what another metric gave", function()
       local _, _, b = follow("accuracy", { 50, 60 })
       assert.is_true(b:note(3, score("loss", 70)))

@@ -13,16 +13,26 @@ function M.new(patience, state)
       Best)
 end
 
---- Notes an evaluation; whether it is the best so far. Of equals the first is the best. One by
--- another metric is compared with nothing before it.
+--- Whether an evaluation can be compared with the best so far: it is by the same metric, of the
+-- same data.
+function Best:compares(score)
+   local found = self.found
+   return not found or found.metric == score.metric
+      and (not found.data or found.data == score.data)
+end
+
+--- Notes an evaluation; whether it is the best so far. Of equals the first is the best. One that
+-- cannot be compared takes the place of what was.
 -- @tparam int step
 -- @tparam score score of score.lua
 function Best:note(step, score)
    local better = score.value == score.value
-      and (not self.found or self.found.metric ~= score.metric
-         or score:is_better_than(self.found))
+      and (not self.found or not self:compares(score) or score:is_better_than(self.found))
    if better then
-      self.found = { step = step, value = score.value, metric = score.metric, text = score:short() }
+      self.found = {
+         step = step, value = score.value, metric = score.metric, text = score:short(),
+         data = score.data,
+      }
       self.since = 0
    else
       self.since = self.since + 1

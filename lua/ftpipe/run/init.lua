@@ -268,6 +268,10 @@ function Run:judge()
    self.line:close()
    local score = evaluate(self)
    if not score then return end
+   if not self.best:compares(score) then
+      self:say(("the best so far, %s, is by another metric or of other evaluation data: it counts "
+         .. "no more"):format(tostring(self.best)))
+   end
    local better = self.best:note(self.done, score)
    self.line:evaluated(score:short())
    self:say(("step %d: %s%s"):format(self.done, tostring(score),

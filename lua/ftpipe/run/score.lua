@@ -20,8 +20,8 @@ function M.new(fields) return setmetatable(fields, Score) end
 -- @tparam table run of ft.run: model, plan, engine, inputs, task; threaded
 -- @tparam table split of the task
 -- @treturn score metric, unit, better, value, metrics (see data/metric/init.lua), loss, examples
---   (how many), example (what one is called), predictions (rows by example), passes (see
---   data/evaluate.lua), scorer; nil when a signal ended it, where signals are held
+--   (how many), example (what one is called), data (their digest), predictions (rows by example),
+--   passes (see data/evaluate.lua), scorer; nil when a signal ended it, where signals are held
 function M.of(run, split)
    local o, kind = run.plan.options, kinds.of(run.model)
    local scorer = run.task:scorer(split)
@@ -42,6 +42,7 @@ function M.of(run, split)
    if not score.loss then return nil end
    for key, value in pairs(scorer:result()) do score[key] = value end
    score.examples, score.example = #split.examples, split.example
+   score.data = core.sys.sha256(split.dataset:pack()):sub(1, 16)
    score.seconds = (core.sys.time_ns() - start_ns) / 1e9
    score.majority = split.majority and split.majority.value
    return M.new(score)

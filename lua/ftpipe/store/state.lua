@@ -243,7 +243,8 @@ local function read_record(path)
    local best = record.best
    if best ~= nil and not (type(best) == "table" and type(best.step) == "number"
       and type(best.value) == "number" and type(best.metric) == "string"
-      and type(best.text) == "string" and type(best.since) == "number")
+      and type(best.text) == "string" and type(best.since) == "number"
+      and (best.data == nil or type(best.data) == "string"))
    then
       core.fail("malformed data",
          file .. ": 'best' is not an evaluation (step, value, metric, text, since)")
