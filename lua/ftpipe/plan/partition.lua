@@ -37,8 +37,8 @@ end
 function M.check_nodes(name, node_stage, graph)
    local n_forward = graph:counts().forward
    if #node_stage ~= n_forward then
-      usage("%s: the plan is for a graph of %d forward nodes, this one has %d", name,
-         #node_stage, n_forward)
+      usage("%s: the plan is for a graph of %d forward nodes, this one has %d: expected the model, "
+         .. "dropout and adapters that it was made for", name, #node_stage, n_forward)
    end
 end
 
