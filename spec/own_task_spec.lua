@@ -320,7 +320,7 @@ describe("a task of one's own", function()
          }).message:gsub("^.*task mine", "task mine")
       end
       assert.matches("^task mine: option 'layouts' is no list of layouts", problem({}))
-      assert.matches("^task mine, layout 1: option 'template' is missing",
+      assert.matches("task mine, layout 1: option 'template' is missing",
          problem { { train = "a.jsonl", eval = "b.jsonl" } })
       assert.matches("^task mine, layout 1: option 'eval' is missing",
          problem { { train = "a.jsonl", template = "{x}" } })
@@ -374,6 +374,42 @@ describe("a task of one's own", function()
          .. "expected a list of rows", fault { expand = function() end })
       assert.equal("train.jsonl:1: task mine: 'expand' of its layout gives a string, "
          .. "expected rows, which are tables", fault { expand = function() return { "x" } end })
+   end)
+
+   it("says what its own reader gives instead of rows", function()
+      local function fault(read)
+         return (task_files.fault(task.define { kind = "text2text", name = "mine", max_source = 8,
+            max_target = 8, metric = "accuracy", answers = { { label = 1, target = "yes" } },
+            layouts = { { train = "train.jsonl", eval = "val.jsonl", template = "{text}",
+               read = read } } } {}, { ["train.jsonl"] = "x", ["val.jsonl"] = "x" }))
+      end
+      local function said(what)
+         return "^train.jsonl: task mine: 'read' of its layout gives " .. what
+            .. ", expected a list of rows, which are tables$"
+      end
+      assert.matches(said("nothing"), fault(function() end))
+      assert.matches(said("a string"), fault(function() return "rows" end))
+      assert.matches(said("as row 2 5"), fault(function()
+         return { { text = "a", label = 1 }, 5 }
+      end))
+      assert.matches("^train.jsonl:1: field 'text' is missing %(have: label%)$",
+         fault(function() return { { label = 1 } } end))
+      assert.matches("^train.jsonl: its rows hold no example$", fault(function() return {} end))
+   end)
+
+   it("has fields of any name in its templates, and at least one", function()
+      local function define(template)
+         return task.define { kind = "text2text", name = "mine", max_source = 32, max_target = 8,
+            metric = "accuracy", answers = { { label = 1, target = "yes" } },
+            layouts = { { train = "train.jsonl", eval = "val.jsonl", template = template } } }
+      end
+      local split = task_files.eval_of(define "{text-a} {gr\195\182\195\159e} { b } {" {},
+         '{"text-a": "a kite", "gr\195\182\195\159e": "red", " b ": "ball", "label": 1}\n')
+      assert.equal("a kite red ball {", split.examples[1].source)
+      for _, template in ipairs { "mood: {text", "{}", "" } do
+         assert.matches("task mine, layout 1: option 'template': expected the name of a field in "
+            .. "it, as {text}$", files.fault(define, template))
+      end
    end)
 
    it("says of which row its group is nothing that rows can share", function()

@@ -5,6 +5,7 @@
 -- it the end of the name decides (text/records.lua). `columns`, optional, is a list of fields by
 -- which a row of this layout is told from one of another whose files end alike.
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
 local records = require("ftpipe.text.records")
@@ -145,6 +146,22 @@ function M.layout_of(task, rows)
       ending)
 end
 
+--- What a layout's own `read` gave, each row with a number for messages: its line, or its place.
+local function read_own(task, found, path)
+   local rows = found.read(path)
+   local function refuse(what, value)
+      fail("malformed data", "%s: task %s: 'read' of its layout gives %s%s, expected a list of "
+         .. "rows, which are tables", path, task.name, what, class.told(value))
+   end
+   if type(rows) ~= "table" then refuse("", rows) end
+   for i, row in ipairs(rows) do
+      if type(row) ~= "table" then refuse("as row " .. i .. " ", row) end
+      if not records.line(row) then records.numbered(row, i) end
+   end
+   rows.path = rows.path or path
+   return rows
+end
+
 --- Reads a file.
 -- @tparam task task
 -- @tparam table found layout by name
@@ -153,7 +170,7 @@ end
 -- @treturn table layout
 -- @raise not found, malformed data
 function M.read(task, found, path)
-   if found.read then return found.read(path), found end
+   if found.read then return read_own(task, found, path), found end
    local rows = records.read(path)
    return rows, layout_of_rows(task, found, rows)
 end

@@ -36,6 +36,7 @@ local weights = require("ftpipe.data.predict.weights")
 
 local M = {}
 
+local FIELD = "{([^{}]+)}" -- in a template
 local TOGETHER = 256 -- texts that are encoded at once, on all cores
 
 local function fail(status, format, ...)
@@ -62,6 +63,12 @@ M.layout = {
    expand = { type = "function" },
    clean = { type = "function" },
 }
+
+--- Refuses a template that is the same text for every row.
+function M.check_layout(where, layout)
+   if layout.template:find(FIELD) then return end
+   opts.fail(where, "option 'template': expected the name of a field in it, as {text}")
+end
 
 M.load = {
    max_source = { type = "int", min = 2 },
@@ -141,7 +148,7 @@ local function given(task, name, rows, row, value, kind, expected)
 end
 
 local function fill_template(task, layout, rows, row)
-   local text = layout.template:gsub("{([%w_]+)}", function(name)
+   local text = layout.template:gsub(FIELD, function(name)
       return records.string(rows, row, name)
    end)
    if not layout.clean then return text end
