@@ -28,6 +28,7 @@ local CASES = {
    { "plan --ma", "--max-source", "--max-staleness", "--max-target" },
    { "recipes/t5_rte.lua --micro", "--micro-batches" },
    { "run recipes/t5_rte.lua --save", "--save-every" },
+   { "run recipes/t5_rte.lua --rest", "--restart" },
    { "recipes/t5_r", "recipes/t5_rte.lua" },
    { "sweep --res", "--resume" },
    { "runs sh", "show" },
@@ -68,6 +69,16 @@ describe("ftpipe completion", function()
             printf '%%s\n' "${COMPREPLY[@]}"]]):format(case[1]))
          assert.equal(table.concat(case, "\n", 2) .. "\n", out)
       end
+   end)
+
+   it("offers nothing in bash where there is nothing", function()
+      assert.equal("\n\n", (run("bash", [[
+         eval "$(ftpipe completion bash)"
+         for word in fil wor; do
+            COMP_WORDS=(ftpipe report $word) COMP_CWORD=2
+            _ftpipe
+            echo "${COMPREPLY[@]}"
+         done]])))
    end)
 
    it("keeps names of files whole in bash, which may have blanks", function()

@@ -5,6 +5,7 @@
 
 local args = require("ftpipe.recipe.args")
 local choices = require("ftpipe.plan.choices")
+local copy = require("ftpipe.base.copy")
 local models = require("ftpipe.model")
 local modules = require("ftpipe.base.modules")
 local options = require("ftpipe.plan.options")
@@ -31,8 +32,8 @@ _ftpipe() {
     local word=${COMP_WORDS[COMP_CWORD]} said
     said=$(ftpipe completion for "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
     [ "$word" = = ] && word=
-    local IFS=$'\n' # names of files may have blanks
-    COMPREPLY=($(compgen -W "${said#*$'\n'}" -- "$word"))
+    local IFS=$'\n' # names of files may have blanks; "files" and "words" are as long
+    COMPREPLY=($(compgen -W "${said:6}" -- "$word"))
     [[ $said == files* ]] && COMPREPLY+=($(compgen -f -- "$word"))
 }
 complete -o filenames -F _ftpipe ftpipe]==]
@@ -101,7 +102,8 @@ local function rules_behind(words)
    end
    local rules = { ["--help"] = { type = "boolean" } }
    if is_recipe then rules["--print-config"] = { type = "boolean" } end
-   local declared = is_recipe and of_recipes() or command.declared or {}
+   local own = command and command.declared or {}
+   local declared = is_recipe and copy(of_recipes(), words[1] == "run" and own) or own
    for _, flag in ipairs(args.flags(declared)) do rules[flag.flag] = flag.rule end
    return rules
 end
