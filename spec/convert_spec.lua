@@ -110,6 +110,21 @@ describe("ftpipe new", function()
          assert.matches("predicted: ", out)
          process.refused(2, "is there already: give another name", { "new", path })
          process.refused(2, "new needs the directory", { "new" })
+         process.refused(2, "new needs the directory", { "new", "" })
+      end)
+   end)
+
+   it("fills the empty directory that a shell is in", function()
+      files.in_directory(function(dir)
+         for _, name in ipairs { ".", "./", "$PWD", "../*" } do
+            local out, err, code = process.shell(("mkdir '%s/here' && cd '%s/here' && '%s' new %s "
+               .. "&& ls"):format(dir, dir, core.sys.executable(), name))
+            assert.equal(0, code, err)
+            assert.matches("/recipe.lua\nREADME.md\ndata\nrecipe.lua\ntask.lua\n$", out)
+            assert.not_matches("//", out)
+            assert.same({ "here" }, core.sys.list_dir(dir))
+            files.remove(dir .. "/here")
+         end
       end)
    end)
 end)

@@ -88,6 +88,10 @@ describe("ftpipe trace", function()
             end
             assert.equal(before, core.sys.read_file(run .. "/" .. name))
          end
+         for _, command in ipairs { "report", "trace" } do
+            process.refused(2, "%-%-out " .. directory .. " is a directory, expected a file",
+               { command, run, "--out", directory })
+         end
          process.refused(6, "has no batch 90 to 99", { "trace", run, "--batches", "90-99" })
          process.refused(6, "has no batch 1000+ to 1000+\n", { "trace", run, "--batches", "1"
             .. ("0"):rep(20) })

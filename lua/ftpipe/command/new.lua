@@ -40,14 +40,16 @@ end
 function M.run(argv)
    local path = argvs.word(argv)
    args.read(M.declared, argv, "new DIR")
-   if not path then usage("new needs the directory to make, as ftpipe new colours") end
+   if not path or path == "" then
+      usage("new needs the directory to make, as ftpipe new colours")
+   end
    local kind = core.sys.exists(path)
    if kind and (kind ~= "directory" or core.sys.list_dir(path)[1]) then
       usage("%s is there already: give another name", path)
    end
    replace.directory(path, fill)
    print(("made %s: README.md, recipe.lua, task.lua, data/"):format(path))
-   print("next: " .. argvs.line { "ftpipe", path .. "/recipe.lua" })
+   print("next: " .. argvs.line { "ftpipe", (path:gsub("/*$", "/recipe.lua", 1)) })
 end
 
 return M

@@ -2,6 +2,7 @@
 
 local checks = require("ftpipe.model.check")
 local core = require("ftpipe.core")
+local directories = require("ftpipe.store.directory")
 local keys = require("ftpipe.base.keys")
 local links = require("ftpipe.placement.links")
 local named = require("ftpipe.base.named")
@@ -78,9 +79,7 @@ function M.run(argv)
       refuse_of_operators(given)
       return print_links(o.devices)
    end
-   if o.out and core.sys.exists(o.out) == "directory" then
-      usage("--out %s is a directory, expected a file", o.out)
-   end
+   if o.out then directories.check_no_directory(o.out) end
    local model = models.open(named.flags { model = o.model, init = "random" })
    if given.max_target then checks.answers(model, o) end
    local devices = core.engine.devices(o.devices)

@@ -183,11 +183,20 @@ function M.check(args)
    check_place(args)
 end
 
---- Raises when a file that a command is to write, with --out, is one of a run's own.
+--- Raises when a file that a command is to write, with --out, is a directory.
+-- @raise invalid argument
+function M.check_no_directory(out)
+   if core.sys.exists(out) == "directory" then
+      usage("--out %s is a directory, expected a file", out)
+   end
+end
+
+--- Raises when a file that a command is to write, with --out, is a directory or one of a run's own.
 -- @tparam string run its directory
 -- @tparam string out
 -- @raise invalid argument
 function M.check_file(run, out)
+   M.check_no_directory(out)
    local root, path = core.sys.real_path(run), core.sys.real_path(out)
    local inner = root and path and path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
    if inner and own.is_own(inner:match("^[^/]+")) then
