@@ -3,9 +3,12 @@
 local controllers = require("ftpipe.sweep.controller")
 local core = require("ftpipe.core")
 local ends = require("ftpipe.sweep.ends")
+local files = require("spec.support.files")
 local ft = require("ftpipe")
+local indexes = require("ftpipe.sweep.index")
 local keys = require("ftpipe.base.keys")
 local methods = require("ftpipe.sweep.methods")
+local process = require("spec.support.process")
 local prune = require("ftpipe.sweep.prune")
 local random = require("ftpipe.base.random")
 local results = require("ftpipe.sweep.result")
@@ -255,5 +258,22 @@ describe("a point of a sweep", function()
       local trials = { { 0.5, 1 } }
       for i = 2, 10 do trials[i] = { 0.38 + 0.01 * i, i } end -- beside the best one
       for _, u in ipairs(tried(LINE, trials)) do assert.is_true(math.abs(u - 0.5) > 0.15, u) end
+   end)
+end)
+
+describe("ftpipe sweep ls", function()
+   it("lists sweeps behind one whose index is damaged", function()
+      files.in_directory(function(directory)
+         for _, name in ipairs { "a", "b", "c" } do
+            core.sys.mkdir(directory .. "/" .. name)
+            indexes.open(directory .. "/" .. name):close()
+         end
+         core.sys.write_file(directory .. "/b/sweep.db", "junk")
+         local out, err, code = process.ftpipe { "sweep", "ls", directory }
+         assert.equal(0, code, err)
+         assert.matches("^%S+/a +0 trials  none has ended\n"
+            .. "%S+/b +unreadable: [^\n]+; ftpipe runs reindex %S+/b makes it anew\n"
+            .. "%S+/c +0 trials  none has ended\n$", out)
+      end)
    end)
 end)

@@ -54,18 +54,24 @@ local function set_control(value, word)
    end
 end
 
+--- What a directory says of its sweep, in a few words.
+local function summary_of(dir)
+   local index = indexes.open(dir, true)
+   local rows, goal = index:trials(), index:get("goal")
+   index:close()
+   local best = text.best(rows, goal)
+   return ("%4d trials  %s"):format(#rows, best
+      and ("best %.6g: %s"):format(best.value, text.flags(best.flags)) or "none has ended")
+end
+
 local function list_of(path)
    local names = core.sys.exists(path) == "directory" and core.sys.list_dir(path) or {}
    local n = 0
    for _, name in ipairs(names) do
       local dir = path .. "/" .. name
       if core.sys.exists(dir .. "/sweep.db") then
-         local index = indexes.open(dir)
-         local rows, goal = index:trials(), index:get("goal")
-         local best = text.best(rows, goal)
-         print(("%-30s %4d trials  %s"):format(dir, #rows, best
-            and ("best %.6g: %s"):format(best.value, text.flags(best.flags)) or "none has ended"))
-         index:close()
+         local ok, said = pcall(summary_of, dir)
+         print(("%-30s %s"):format(dir, ok and said or "unreadable: " .. tostring(said)))
          n = n + 1
       end
    end
