@@ -45,6 +45,12 @@ describe("ftpipe runs", function()
          directory .. "/a/hf" }))
    end)
 
+   it("lists a run once where links lead to directories above it", function()
+      os.execute(("ln -s '%s' '%s/self'"):format(directory, directory))
+      assert.equal(3, select(2, ftpipe({ "runs", "ls", directory }):gsub("\n", "")))
+      os.remove(directory .. "/self")
+   end)
+
    it("shows no result of a run that went on and was killed", function()
       train("killed")
       local path = directory .. "/killed"

@@ -51,8 +51,16 @@ local function read(path)
    }
 end
 
---- Adds the runs of a directory, and of those in it.
-local function collect(path, depth, list)
+--- Adds the runs of a directory, and of those in it, each once: a link may lead to one of those
+-- above it.
+-- @tparam string path
+-- @tparam int depth
+-- @tparam table list of runs
+-- @tparam table seen by real path, whether a directory was looked at
+local function collect(path, depth, list, seen)
+   local real = core.sys.real_path(path)
+   if seen[real or path] then return list end
+   seen[real or path] = true
    local is_run = core.sys.exists(records.path(path))
    if is_run then
       local ok, run = pcall(read, path)
@@ -65,7 +73,7 @@ local function collect(path, depth, list)
       local beside = (core.io.link_target(inner) or "/"):find("/") == nil -- as `latest`
       local part = is_run and own.is_own(name)
       if not beside and not part and core.sys.exists(inner) == "directory" then
-         collect(inner, depth + 1, list)
+         collect(inner, depth + 1, list, seen)
       end
    end
    return list
@@ -162,7 +170,7 @@ function ACTIONS.ls(words, flags)
    if words[1] and core.sys.exists(path) ~= "directory" then
       core.fail("not found", ("'%s' is no directory"):format(path))
    end
-   local runs, cells = collect(path, 0, {}), { all_left = true }
+   local runs, cells = collect(path, 0, {}, {}), { all_left = true }
    if flags.format == "json" then return print(core.json.encode(core.json.array(runs))) end
    for i, run in ipairs(runs) do
       cells[i] = { run.path, records.state_words(run, run.process), run.task or "-",
