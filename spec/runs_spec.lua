@@ -230,6 +230,11 @@ describe("ftpipe top", function()
          file:write('{"v":1,"step":4,"lo') -- a line that is being written
          file:close()
          assert.equal(out, (ftpipe { "top", directory .. "/a", "--once" }))
+         local rows = core.sys.read_file(directory .. "/a/metrics.jsonl"):gsub("[^\n]*$", "")
+         local step = rows:match('[^\n]*"loss_mean"[^\n]*\n')
+         core.sys.write_file(directory .. "/a/metrics.jsonl", rows .. step:rep(250))
+         local function rare(text) return text:gsub("^.-\nheld", "held"):gsub("#.- MB", "") end
+         assert.equal(rare(out), rare(ftpipe { "top", directory .. "/a", "--once" }))
          process.refused(2, "needs the directory of a run", { "top" })
          process.refused(6, "is no run: there is no run.json in it\n$", { "top", directory })
          process.refused(6, "metrics.jsonl' is no run: there is no run.json in it\n$", { "top",

@@ -19,7 +19,9 @@ M.declared = {
    once = { type = "boolean", default = false, help = "show it once" },
 }
 
-local TAIL = 65536 -- bytes of metrics.jsonl that are read
+-- Bytes of metrics.jsonl that are read, and those in which an evaluation and a leg further back are
+-- looked for: lines of other steps are skipped there.
+local TAIL, MOST = 2 ^ 16, 2 ^ 24
 local BAR = 30 -- columns
 
 -- What is shown of a step, and of an evaluation.
@@ -33,19 +35,38 @@ local function has(row, names)
    return true
 end
 
---- The last row of a step, the last of an evaluation, and the last of a leg.
-local function last_rows(path)
-   local file = io.open(path .. "/metrics.jsonl")
-   if not file then return nil end
-   file:seek("set", math.max(0, file:seek("end") - TAIL))
+--- Whether a line may be the row of an evaluation or of a leg.
+local function is_rare(line)
+   return line:find('"eval_loss"', 1, true) or line:find('"leg_s"', 1, true)
+end
+
+--- The last row of a step, the last of an evaluation, and the last of a leg, in so many bytes at
+-- the end of a file.
+-- @tparam file file
+-- @tparam int bytes
+-- @tparam function may_be (line): whether a line is looked at
+local function last_of(file, bytes, may_be)
+   file:seek("set", math.max(0, file:seek("end") - bytes))
    local step, evaluation, leg
    for line in file:lines() do
-      local row = left.row(line) -- the first and the last may be cut
+      local row = may_be(line) and left.row(line) -- the first and the last may be cut
       if row then
          if has(row, STEP) then step = row end
          if has(row, EVALUATION) then evaluation = row end
          if row.leg_s then leg = row end
       end
+   end
+   return step, evaluation, leg
+end
+
+--- The last rows of a run's metrics.jsonl, as last_of has them.
+local function last_rows(path)
+   local file = io.open(path .. "/metrics.jsonl")
+   if not file then return nil end
+   local step, evaluation, leg = last_of(file, TAIL, function() return true end)
+   if not evaluation or not leg then
+      local _, earlier, earlier_leg = last_of(file, MOST, is_rare)
+      evaluation, leg = evaluation or earlier, leg or earlier_leg
    end
    file:close()
    return step, evaluation, leg
