@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
+local pty = require("spec.support.pty")
 
 local ftpipe = process.ftpipe
 
@@ -230,6 +231,16 @@ describe("ftpipe top", function()
          file:write('{"v":1,"step":4,"lo') -- a line that is being written
          file:close()
          assert.equal(out, (ftpipe { "top", directory .. "/a", "--once" }))
+         local lock, terminal = core.io.lock(directory .. "/a/lock"), pty.open("top '" .. directory
+            .. "/a'")
+         terminal:resize(24, 40)
+         local screen, up = terminal:wait("\27%[%d+A"):match("^(.*)\27%[(%d+)A$")
+         lock:free() -- it ends
+         terminal:close()
+         local taken = 0
+         for line in screen:gmatch("([^\r\n]+)\r\n") do taken = taken + math.ceil(#line / 40) end
+         assert.is_true(taken > select(2, screen:gsub("\n", "")), screen)
+         assert.equal(taken, tonumber(up))
          local rows = core.sys.read_file(directory .. "/a/metrics.jsonl"):gsub("[^\n]*$", "")
          local step = rows:match('[^\n]*"loss_mean"[^\n]*\n')
          core.sys.write_file(directory .. "/a/metrics.jsonl", rows .. step:rep(250))

@@ -124,18 +124,27 @@ function M.screen(path)
    return M.lines(records.read(path), step, evaluation, running, leg), running
 end
 
+--- Rows of a terminal that lines take: those longer than it is wide are wrapped.
+local function rows_of(lines)
+   local columns, rows = core.sys.columns() or math.huge, 0
+   for _, line in ipairs(lines) do
+      rows = rows + math.max(1, math.ceil(words.width(line) / columns))
+   end
+   return rows
+end
+
 --- @tparam {string,...} argv the words after "top"
 function M.run(argv)
    local path = argvs.word(argv)
    local flags = args.read(M.declared, argv, "top RUN")
    if not path then usage("top needs the directory of a run, as ftpipe top out/rte") end
    records.need(path)
-   local terminal, shown = core.sys.isatty(1), 0
+   local terminal, shown = core.sys.isatty(1), {}
    while true do
       local lines, running = M.screen(path)
-      if terminal and shown > 0 then io.stdout:write(("\27[%dA\27[J"):format(shown)) end
+      if terminal and shown[1] then io.stdout:write(("\27[%dA\27[J"):format(rows_of(shown))) end
       print(table.concat(lines, "\n"))
-      shown = #lines
+      shown = lines
       if flags.once or not running then return end
       core.process.sleep(1)
    end
