@@ -261,7 +261,7 @@ describe("a model with adapters", function()
             .. "called query, key, value, dense"] = { lora_targets = "query,x" },
          ["lora_targets: there is no name in it"] = { lora_targets = " , " },
          ["lora 25: no product with an adapter has a side of as many numbers, expected a rank of 1 "
-            .. "to 24"] = { lora = 25 },
+            .. "to 24"] = { lora = 25, lora_targets = "*" },
          ["lora: bert.encoder.layer.0.output.dense.bias cannot be trained beside adapters, since "
             .. "bert.encoder.layer.0.output.dense.weight of the same module is not"] = {
             groups = "bert.encoder.layer.0.output.dense.bias: trained" },
