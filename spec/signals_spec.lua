@@ -50,6 +50,15 @@ describe("signals", function()
       end
    end)
 
+   it("end a measurement before its time", function()
+      local out, err, code = process.shell(("timeout -s INT -k 300 --preserve-status 3 env "
+         .. "--default-signal=INT '%s' profile t5-small --seconds 3000"):format(
+         core.sys.executable()))
+      assert.equal(130, code, err)
+      assert.equal("", out)
+      assert.matches("^ftpipe: [^\n]+\n$", err)
+   end)
+
    it("that were ignored when the program began stay ignored, as under nohup", function()
       local script = [[local sys = require("ftpipe.core").sys
          for _ = 1, 3 do io.popen("kill -s %s " .. sys.getpid()):close() end

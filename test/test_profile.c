@@ -102,6 +102,33 @@ static void test_nodes_and_parameters(void)
     ft_graph_free(g);
 }
 
+/* The n-th time it is asked. */
+static bool ask_down(void *owner)
+{
+    int *left = owner;
+    return --*left <= 0;
+}
+
+/* However long it was to take; both workers leave. */
+static void test_cancelled(void)
+{
+    for (int n = 1; n < 40; n += 6) {
+        setting s;
+        ft_profile *p = NULL;
+        ft_error err = {FT_OK, ""};
+        int left = n;
+        ft_graph *g = make_graph(true);
+        if (!CHECK(g != NULL)) return;
+        make_setting(&s, g, "cpu:2", 2);
+        s.options.seconds = 1e6;
+        s.options.cancelled = ask_down;
+        s.options.owner = &left;
+        CHECK_STATUS(ft_profile_measure(&p, &s.options, &err), FT_CANCELLED);
+        CHECK(!p && left <= 0 && strcmp(err.message, "profile: stopped") == 0);
+        ft_graph_free(g);
+    }
+}
+
 /* embed, four layers, head: the first layer has no other before it, so all four are wired alike. */
 static void test_equal_blocks_are_measured_once(void)
 {
@@ -386,6 +413,7 @@ static void test_out_of_memory(void)
 int main(void)
 {
     RUN(test_nodes_and_parameters);
+    RUN(test_cancelled);
     RUN(test_equal_blocks_are_measured_once);
     RUN(test_unequal_blocks_are_measured_apart);
     RUN(test_saved_values_have_places_of_their_own);

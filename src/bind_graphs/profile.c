@@ -120,7 +120,12 @@ static void push_profile(lua_State *L, const ft_profile *p)
     script_set_number(L, "rounds", (double)p->n_rounds);
 }
 
-/*** Measures what every node of a graph costs on a CPU device.
+static bool is_interrupted(void *owner)
+{
+    return script_interrupted(owner) != 0;
+}
+
+/*** Measures what every node of a graph costs on a CPU device. A signal ends it between rounds.
  * @function profile.measure
  * @tparam graph graph with gradients
  * @tparam table options device (as in --devices, or a table; the first one is measured), busy
@@ -135,7 +140,8 @@ static int profile_measure(lua_State *L)
                                         "hypers",  "recompute", "accumulate",   "whole",
                                         "seconds", NULL};
     ft_error err;
-    ft_measure_options o = {.graph = script_check_graph(L, 1)};
+    ft_measure_options o = {
+        .graph = script_check_graph(L, 1), .cancelled = is_interrupted, .owner = L};
     int n;
     script_check_table(L, 2);
     script_options(L, 2, names);

@@ -54,13 +54,21 @@ static bool has_failed(crew *c)
     return failed;
 }
 
-/* Waits until all have come so far; the leader says whether they go on, and opens the way. */
+static bool is_cancelled(const member *m)
+{
+    const ft_measure_options *o = m->worker.parts->bench->options;
+    return o->cancelled && o->cancelled(o->owner);
+}
+
+/* Waits until all have come so far; the leader, which is the caller's thread, says whether they go
+ * on, and opens the way. */
 static bool meet(member *m, bool enough)
 {
     crew *c = m->crew;
     m->met++;
     if (m->leads) {
         ft_gate_wait(&c->came, m->met * (uint32_t)c->n_others, NULL, -1);
+        if (is_cancelled(m)) fail(c, &(ft_error){FT_CANCELLED, "profile: stopped"});
         c->goes_on = !enough && !has_failed(c);
         ft_gate_open(&c->go);
     } else {
