@@ -135,6 +135,7 @@ describe("args", function()
          .. "%(expected one of: f32, tf32, bf16, f16%)",
          "--precision", "fp16")
       refuses("%-%-lr: expected at least 0, got %-1$", "--lr", "-1")
+      refuses("%-%-lr: expected at least 0, got %-0.1$", "--lr", "-0.1") -- the fewest digits
       refuses("%-%-lr: expected at least 0, got %-0.5$", "--steps", "3", "--lr", "-.5")
       refuses("unknown flag '%-1'", "--dry-run", "-1")
       refuses("%-%-schedule: '%-%-lr 1' is not available", "--schedule", "--lr 1")

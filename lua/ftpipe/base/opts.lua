@@ -17,6 +17,7 @@ local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local guard = require("ftpipe.base.guard")
 local named = require("ftpipe.base.named")
+local number_text = require("ftpipe.base.number_text")
 local suggest = require("ftpipe.base.suggest")
 local units = require("ftpipe.base.units")
 
@@ -67,14 +68,16 @@ local function in_range(rule, value)
    if type(value) ~= "number" then return true end
    local lo, hi = rule.min, rule.max
    if rule.above and value <= rule.above then
-      return false, ("expected more than %s, got %.17g"):format(bound_text(rule.above), value)
+      return false, ("expected more than %s, got %s"):format(bound_text(rule.above),
+         number_text(value))
    end
    if (not lo or value >= lo) and (not hi or value <= hi) then return true end
    if lo and hi then
-      return false, ("expected %s to %s, got %.17g"):format(bound_text(lo), bound_text(hi), value)
+      return false, ("expected %s to %s, got %s"):format(bound_text(lo), bound_text(hi),
+         number_text(value))
    end
-   return false, ("expected at %s %s, got %.17g"):format(lo and "least" or "most",
-      bound_text(lo or hi), value)
+   return false, ("expected at %s %s, got %s"):format(lo and "least" or "most",
+      bound_text(lo or hi), number_text(value))
 end
 
 local function chosen(rule, value)
