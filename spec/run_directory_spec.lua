@@ -276,6 +276,12 @@ describe("an --out that is used already", function()
       for _, more in ipairs { "--dry-run", "--eval-only" } do
          refused("^ftpipe: %-%-out is empty: give it a directory\n$", "--out", "", more)
       end
+      refused("^ftpipe: %-%-out %-: commands read their standard input where they are given '%-'",
+         "--out", "-")
+      for _, flag in ipairs { "--out", "--data" } do
+         refused("^ftpipe: " .. flag:gsub("%-", "%%-") .. " is not UTF%-8, as run.json has to be: "
+            .. "give another name\n$", "--out", root .. "/fine", flag, root .. "/bad\255")
+      end
       core.sys.write_file(root .. "/file", "")
       refused("%-%-out /.*/file: /.*/file is not a directory", "--out", root .. "/file")
       refused("%-%-out /.*/file/in/it: /.*/file is not a directory", "--out", root .. "/file/in/it")

@@ -89,12 +89,15 @@ describe("ftpipe trace", function()
             assert.equal(before, core.sys.read_file(run .. "/" .. name))
          end
          for _, command in ipairs { "report", "trace" } do
-            process.refused(2, "%-%-out " .. directory .. " is a directory, expected a file",
+            process.refused(2, "ftpipe: " .. directory .. " is a directory, expected a file",
                { command, run, "--out", directory })
+            process.refused(2, "ftpipe: no/x: there is no directory no/", { command, run, "--out",
+               "no/x" })
          end
-         process.refused(6, "has no batch 90 to 99", { "trace", run, "--batches", "90-99" })
-         process.refused(6, "has no batch 1000+ to 1000+\n", { "trace", run, "--batches", "1"
-            .. ("0"):rep(20) })
+         process.refused(6, "has no batch 90 to 99, expected some of 0 to %d+\n$", { "trace", run,
+            "--batches", "90-99" })
+         process.refused(6, "has no batch 1000+ to 1000+, expected", { "trace", run, "--batches",
+            "1" .. ("0"):rep(20) })
          process.refused(2, "expected one, as 3", { "trace", run, "--batches", "5-3" })
          process.refused(2, "needs the directory", { "trace" })
          core.sys.write_file(run .. "/timeline.json",

@@ -79,7 +79,7 @@ function M.run(argv)
       refuse_of_operators(given)
       return print_links(o.devices)
    end
-   if o.out then directories.check_no_directory(o.out) end
+   if o.out then directories.check_written(o.out) end
    local model = models.open(named.flags { model = o.model, init = "random" })
    if given.max_target then checks.answers(model, o) end
    local devices = core.engine.devices(o.devices)

@@ -59,8 +59,8 @@ local function read(path, first, last)
    if not events then core.fail("not found", path .. "/timeline.json: there is none") end
    local list = window.of(events, first, last)
    if #list == 0 then
-      core.fail("not found", ("%s/timeline.json: its last leg has no batch %.0f to %.0f")
-         :format(path, first, last))
+      core.fail("not found", ("%s/timeline.json: its last leg has no batch %.0f to %.0f, expected "
+         .. "some of 0 to %.0f"):format(path, first, last, window.last_batch(events) or 0))
    end
    return list, events
 end

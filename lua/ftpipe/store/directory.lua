@@ -14,6 +14,7 @@
 local above = require("ftpipe.base.above")
 local core = require("ftpipe.core")
 local events = require("ftpipe.store.events")
+local keys = require("ftpipe.base.keys")
 local left = require("ftpipe.store.left")
 local named = require("ftpipe.base.named")
 local own = require("ftpipe.store.own")
@@ -160,6 +161,20 @@ local function is_planning(args)
    return args.devices ~= nil and not core.engine.devices(args.devices)[1].executes
 end
 
+--- Refuses a directory that commands cannot be given, and texts that run.json, which has them all,
+-- cannot hold.
+local function check_texts(args)
+   if args.out == "-" then
+      usage.of(args, "{out=-}: commands read their standard input where they are given '-': give a "
+         .. "directory another name")
+   end
+   for _, name in ipairs(keys(args)) do
+      if type(args[name]) == "string" and core.data.utf8_fault(args[name]) then
+         usage.of(args, "{" .. name .. "} is not UTF-8, as run.json has to be: give another name")
+      end
+   end
+end
+
 --- Refuses an --out, or a --resume, that the run would stop at: before it has measured or planned
 -- anything. What plans for devices that are not there writes nothing, and may name any.
 -- @tparam table args of ft.args
@@ -177,17 +192,22 @@ function M.check(args)
          .. "them ({model=%s/hf} is what the run has left)", args.out)
    end
    if not args.out or is_planning(args) then return end
+   check_texts(args)
    check_writable(args)
    check_unused(args)
    check_apart(args)
    check_place(args)
 end
 
---- Raises when a file that a command is to write, with --out, is a directory.
+--- Raises when a file that a command is to write is a directory, or would be in none.
 -- @raise invalid argument
-function M.check_no_directory(out)
+function M.check_written(out)
    if core.sys.exists(out) == "directory" then
-      usage("--out %s is a directory, expected a file", out)
+      usage("%s is a directory, expected a file", out)
+   end
+   local around = out:match("^(.*/)[^/]*$")
+   if around and core.sys.exists(around) ~= "directory" then
+      usage("%s: there is no directory %s", out, around)
    end
 end
 
@@ -196,7 +216,7 @@ end
 -- @tparam string out
 -- @raise invalid argument
 function M.check_file(run, out)
-   M.check_no_directory(out)
+   M.check_written(out)
    local root, path = core.sys.real_path(run), core.sys.real_path(out)
    local inner = root and path and path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
    if inner and own.is_own(inner:match("^[^/]+")) then
