@@ -3,6 +3,7 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
+local stopped = require("spec.support.stopped")
 
 local PROGRAM = core.sys.executable():match("^(.*)/") .. "/ftpipe_emu"
 
@@ -22,6 +23,10 @@ describe("a profile of a card", function()
       core.sys.write_file(dir .. "/config.json", core.json.encode { model_type = "gpt2",
          vocab_size = 67, n_positions = 16, n_ctx = 16, n_embd = 16, n_layer = 1, n_head = 2 })
    end
+
+   it("ends at a signal", function()
+      assert.equal("false\tcancelled\tprofile: stopped\n", stopped(PROGRAM, "emu:1"))
+   end)
 
    for _, precision in ipairs { "f32", "bf16" } do
       it("has a time for every node, update and copy of a weight: " .. precision, function()

@@ -65,6 +65,7 @@ static ft_status measure(const meter *m, giver give, const void *arg, double *ns
                          ft_error *err)
 {
     double first, all[TIMES];
+    FT_TRY(profile_goes_on(m->options, err));
     FT_TRY(give_series(m, give, arg, 1, err)); /* libraries choose how they do it */
     FT_TRY(time_series(m, give, arg, 1, &first, err));
     double wanted = first > 0 ? TARGET_NS / first : MOST_REPEATS;

@@ -54,10 +54,10 @@ static bool has_failed(crew *c)
     return failed;
 }
 
-static bool is_cancelled(const member *m)
+ft_status profile_goes_on(const ft_measure_options *o, ft_error *err)
 {
-    const ft_measure_options *o = m->worker.parts->bench->options;
-    return o->cancelled && o->cancelled(o->owner);
+    if (!o->cancelled || !o->cancelled(o->owner)) return FT_OK;
+    return ft_fail(err, FT_CANCELLED, "profile: stopped");
 }
 
 /* Waits until all have come so far; the leader, which is the caller's thread, says whether they go
@@ -68,7 +68,8 @@ static bool meet(member *m, bool enough)
     m->met++;
     if (m->leads) {
         ft_gate_wait(&c->came, m->met * (uint32_t)c->n_others, NULL, -1);
-        if (is_cancelled(m)) fail(c, &(ft_error){FT_CANCELLED, "profile: stopped"});
+        ft_error error;
+        if (profile_goes_on(m->worker.parts->bench->options, &error) != FT_OK) fail(c, &error);
         c->goes_on = !enough && !has_failed(c);
         ft_gate_open(&c->go);
     } else {

@@ -141,6 +141,9 @@ ft_status worker_updates(worker *w, ft_error *err);
 
 /* -- crew.c: workers side by side -------------------------------------------------------------- */
 
+/* FT_CANCELLED where the caller of ft_profile_measure wants no more of it. */
+ft_status profile_goes_on(const ft_measure_options *options, ft_error *err);
+
 /* Measures parts of one graph, a few rounds of each in turn so that a machine whose speed changes
  * changes for all of them, for about `seconds` in all; updates of the first one only. *rounds: how
  * many of the first part the first worker noted. */

@@ -29,7 +29,8 @@ typedef struct ft_measure_options {
     bool accumulate; /* gradients are added to those of earlier micro-batches */
     bool whole;      /* also the graph as a single block, in turn with the others: their judge */
     double seconds;  /* of work, about; two rounds are run in any case */
-    /* Asked by the caller's thread between rounds: true ends with FT_CANCELLED. NULL: never. */
+    /* Asked by the caller's thread between rounds, of a card before every node, update and copy:
+     * true ends with FT_CANCELLED. NULL: never. */
     bool (*cancelled)(void *owner);
     void *owner;
 } ft_measure_options;
