@@ -74,9 +74,7 @@ local function check_layouts(definition, kind)
    local rules = joined(joined(layout_rules, { eval = { type = "string", required = true } }),
       kind.layout)
    for i, layout in ipairs(definition.layouts) do
-      local where = ("task %s, layout %d"):format(definition.name, i)
-      opts.check(where, rules, layout)
-      if kind.check_layout then kind.check_layout(where, layout) end
+      opts.check(("task %s, layout %d"):format(definition.name, i), rules, layout)
    end
 end
 

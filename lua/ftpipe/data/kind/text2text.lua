@@ -64,12 +64,6 @@ M.layout = {
    clean = { type = "function" },
 }
 
---- Refuses a template that is the same text for every row.
-function M.check_layout(where, layout)
-   if layout.template:find(FIELD) then return end
-   opts.fail(where, "option 'template': expected the name of a field in it, as {text}")
-end
-
 M.load = {
    max_source = { type = "int", min = 2 },
    max_target = { type = "int", min = 2 },
@@ -119,10 +113,21 @@ local function check_answers(definition)
    end
 end
 
---- Refuses answers that are none, and a definition that lacks what its metric needs.
+--- Refuses templates that are the same text for every row.
+local function check_templates(definition)
+   for i, layout in ipairs(definition.layouts) do
+      if not layout.template:find(FIELD) then
+         opts.fail(("task %s, layout %d"):format(definition.name, i),
+            "option 'template': expected the name of a field in it, as {text}")
+      end
+   end
+end
+
+--- Refuses answers and templates that are none, and a definition that lacks what its metric needs.
 function M.check(definition)
    local metric = definition.metric
    check_answers(definition)
+   check_templates(definition)
    if metric.needs and definition[metric.needs] == nil then
       opts.fail("task", "metric '%s' needs option '%s' (%s)", metric.name, metric.needs,
          M.definition[metric.needs].help)
