@@ -3,6 +3,7 @@
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
+local digest = require("ftpipe.base.digest")
 local evaluate = require("ftpipe.data.evaluate")
 local kinds = require("ftpipe.data.kind")
 local metrics = require("ftpipe.data.metric")
@@ -42,7 +43,8 @@ function M.of(run, split)
    if not score.loss then return nil end
    for key, value in pairs(scorer:result()) do score[key] = value end
    score.examples, score.example = #split.examples, split.example
-   score.data = core.sys.sha256(split.dataset:pack()):sub(1, 16)
+   split.digest = split.digest or digest(split.dataset:pack())
+   score.data = split.digest
    score.seconds = (core.sys.time_ns() - start_ns) / 1e9
    score.majority = split.majority and split.majority.value
    return M.new(score)

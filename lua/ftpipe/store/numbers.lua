@@ -8,6 +8,7 @@ local adapters = require("ftpipe.model.adapters")
 local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
+local digest = require("ftpipe.base.digest")
 local named = require("ftpipe.base.named")
 local number_text = require("ftpipe.base.number_text")
 local shown = require("ftpipe.base.shown")
@@ -18,8 +19,6 @@ local M = {}
 local function is_async(plan)
    return not plan.options.synchronous
 end
-
-local function digest(value) return core.sys.sha256(value):sub(1, 16) end
 
 local function list(values)
    local texts = {}

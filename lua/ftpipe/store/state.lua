@@ -247,7 +247,7 @@ local function read_record(path)
       and (best.data == nil or type(best.data) == "string"))
    then
       core.fail("malformed data",
-         file .. ": 'best' is not an evaluation (step, value, metric, text, since)")
+         file .. ": 'best' is not an evaluation (step, value, metric, text, since, data)")
    end
    if record.loss_scale ~= nil and not scaling.is_state(record.loss_scale) then
       core.fail("malformed data", file .. ": 'loss_scale' is not a power of two and a count of "
