@@ -2,23 +2,12 @@
 
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local loop = require("spec.support.loop")
 local process = require("spec.support.process")
-
--- %s is what is done with the run.
-local SCRIPT = [[
-local ft = require("ftpipe")
-local args = ft.args { "A loop.", preset = "t5", steps = { default = 6 } }
-local model = ft.model(args)
-local task = ft.task.load("examples/tasks/colour.lua") {}
-local data = task:open(model, args)
-local plan = ft.plan { model = model, data = data, args = args }
-local run = ft.run { plan = plan, task = task, data = data, args = args }
-%s
-]]
 
 --- Runs it with the directory dir/run; what it printed.
 local function go(dir, body, ...)
-   core.sys.write_file(dir .. "/loop.lua", SCRIPT:format(body))
+   core.sys.write_file(dir .. "/loop.lua", loop .. body)
    local out, err, exit = process.ftpipe { dir .. "/loop.lua", "--profile", "modelled", "--out",
       dir .. "/run", "--eval-limit", "8", ... }
    assert.equal(0, exit, err)

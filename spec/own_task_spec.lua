@@ -3,6 +3,7 @@
 local column = require("ftpipe.base.column")
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local loop_start = require("spec.support.loop")
 local process = require("spec.support.process")
 local task = require("ftpipe.task")
 local task_files = require("spec.support.task_files")
@@ -22,14 +23,7 @@ local ROWS = [[
 
 -- Prints the steps that were done and the loss on held-out data, in all digits; %s are the steps,
 -- what is done after one, and in the end.
-local LOOP = [[
-local ft = require("ftpipe")
-local args = ft.args { "A loop.", preset = "t5", steps = { default = 6 } }
-local model = ft.model(args)
-local task = ft.task.load("examples/tasks/colour.lua") {}
-local data = task:open(model, args)
-local plan = ft.plan { model = model, data = data, args = args }
-local run = ft.run { plan = plan, task = task, data = data, args = args }
+local LOOP = loop_start .. [[
 local function steps()
    local batches = require("ftpipe.data.feed").batches(plan.options, data.train.dataset, model)
    return run:steps(batches, plan.options.steps)

@@ -57,7 +57,8 @@ local function name_of(path)
 end
 
 --- Puts a directory in its place, in which there may be another, or a link to one, which is
--- replaced itself. That in which this process is stays, and gets new contents.
+-- replaced itself. That in which this process is stays, and gets new contents, which is not done in
+-- one step.
 -- @tparam string path
 -- @tparam function fill (dir): makes the directory of that name, and what is in it
 -- @tparam[opt] function keeps (name): whether what the old directory has of that name stays, where

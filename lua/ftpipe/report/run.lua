@@ -209,13 +209,8 @@ end
 
 --- How a run that has no result stands. What this process runs is as its record says.
 local function state_line(dir, record, is_own)
-   local has_process
-   if is_own then
-      has_process = record.state == "running"
-   else
-      has_process = directories.writer(dir) ~= nil
-   end
-   local state = records.state(record, has_process)
+   local state = is_own and record.state
+      or records.state(record, directories.writer(dir) ~= nil)
    if state == "killed" then
       return "<p>Its process is gone, and had not said that it ends.</p>"
    end
