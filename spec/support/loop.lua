@@ -1,4 +1,4 @@
---- The beginning of a script with a loop of its own: a run of the task of examples/tasks/colour.lua.
+--- How a script with a loop of its own begins: with a run of the task of examples/tasks/colour.lua.
 return [[
 local ft = require("ftpipe")
 local args = ft.args { "A loop.", preset = "t5", steps = { default = 6 } }
