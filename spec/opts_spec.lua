@@ -37,6 +37,12 @@ describe("opts", function()
    it("says what is wrong with a value", function()
       assert.fails_with(check {}, "option 'stages' is missing %(pieces%)")
       assert.fails_with(check { stages = 2.5 }, "expected an integer, got '2%.5'")
+      for _, digits in ipairs { "9007199254740993", "36028797018963968", "-9007199254740993" } do
+         assert.fails_with(check { stages = digits }, "expected an integer of at most 2^53, got '"
+            .. digits:gsub("%-", "%%-") .. "'")
+      end
+      assert.equal(2 ^ 53, opts.convert({ type = "int" }, "9007199254740992"))
+      assert.equal(7, opts.convert({ type = "int" }, "007"))
       assert.fails_with(check { stages = 0 }, "expected 1 to 64, got 0")
       assert.fails_with(check { stages = 1, memory = "10 GX" }, "expected a size")
       assert.fails_with(check { stages = 1, schedule = "1fb1" }, "did you mean '1f1b'")

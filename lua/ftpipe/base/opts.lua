@@ -23,10 +23,16 @@ local units = require("ftpipe.base.units")
 
 local M = {}
 
+--- Past 2^53 numbers do not hold every integer: digits that would become others are refused.
 local function integer(value)
    local number = units.number(value)
-   if number and number == math.floor(number) and math.abs(number) <= 2 ^ 53 then return number end
-   return nil, ("expected an integer, got %s"):format(class.quoted(value))
+   if not number or number ~= math.floor(number) then
+      return nil, ("expected an integer, got %s"):format(class.quoted(value))
+   end
+   local is_changed = type(value) == "string" and value:find("^%-?[1-9]%d*$")
+      and ("%.0f"):format(number) ~= value
+   if math.abs(number) <= 2 ^ 53 and not is_changed then return number end
+   return nil, ("expected an integer of at most 2^53, got %s"):format(class.quoted(value))
 end
 
 local function boolean(value)
