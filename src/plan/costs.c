@@ -10,8 +10,8 @@
 ft_status ft_cost_round(int64_t *out, double ns, const char *what, int index, ft_error *err)
 {
     if (!(ns >= 0 && ns <= 1e12)) /* about 17 minutes: sums of a leg stay far below 2^63 */
-        return ft_fail(err, FT_INVALID, "cost: %s %d takes %g ns, expected 0 to 1e12", what, index,
-                       ns);
+        return ft_fail(err, FT_INVALID, "cost: %s %d takes %g s, expected 0 to 1000", what, index,
+                       ns / 1e9);
     *out = llround(ns);
     return FT_OK;
 }
