@@ -96,14 +96,19 @@ end
 local function rules_behind(words)
    local command = is_command(words[1]) and require("ftpipe.command." .. words[1])
    local takes_recipe = words[1] == "run" or words[1] == "plan"
-   local is_recipe = not command
+   local is_recipe, are_all_its = not command, false
    for i = 2, #words - 1 do
+      are_all_its = are_all_its or is_recipe and words[i] == "--" -- what follows is the recipe's
       is_recipe = is_recipe or takes_recipe and words[i]:find("%.lua$") ~= nil
    end
    local rules = { ["--help"] = { type = "boolean" } }
    if is_recipe then rules["--print-config"] = { type = "boolean" } end
    local own = command and command.declared or {}
-   local declared = is_recipe and copy(of_recipes(), words[1] == "run" and own) or own
+   local declared = own
+   if is_recipe then
+      local is_run = words[1] == "run" and not are_all_its
+      declared = copy(of_recipes(), is_run and own or nil)
+   end
    for _, flag in ipairs(args.flags(declared)) do rules[flag.flag] = flag.rule end
    return rules
 end
