@@ -122,7 +122,7 @@ describe("a metric", function()
    end)
 
    it("that needs groups is refused without", function()
-      assert.equal("task: metric 'average' needs option 'group' (function(row) -> what the "
+      assert.equal("task: metric 'grouped_f1' needs option 'group' (function(row) -> what the "
          .. "examples of a question share)", (problem_of("grouped_f1")))
       assert.is_function(define("grouped_f1", function(row) return row.text end))
    end)

@@ -129,7 +129,8 @@ function M.check(definition)
    check_answers(definition)
    check_templates(definition)
    if metric.needs and definition[metric.needs] == nil then
-      opts.fail("task", "metric '%s' needs option '%s' (%s)", metric.name, metric.needs,
+      opts.fail("task", "metric '%s' needs option '%s' (%s)",
+         answer_metrics.known_name(metric) or metric.name, metric.needs,
          M.definition[metric.needs].help)
    end
 end
@@ -383,7 +384,7 @@ end
 --- The names of a score's figures.
 function M.figures(task)
    local metric = task.definition.metric
-   return answer_metrics.is_known(metric) and keys(metric.start(task).result()) or nil
+   return answer_metrics.known_name(metric) and keys(metric.start(task).result()) or nil
 end
 
 -- ---------------------------------------------------------------------------------------------

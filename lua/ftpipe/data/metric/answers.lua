@@ -61,12 +61,14 @@ function known.grouped_f1.start(task)
    }
 end
 
---- Whether a metric is one of those here, whose figures have the same names whatever is scored.
-function M.is_known(given)
-   for _, row in pairs(known) do
-      if row == given then return true end
+--- What a metric is called where it is chosen, when it is one of those here, whose figures have the
+-- same names whatever is scored.
+-- @treturn ?string
+function M.known_name(given)
+   for name, row in pairs(known) do
+      if row == given then return name end
    end
-   return false
+   return nil
 end
 
 local rules = {
