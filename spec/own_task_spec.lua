@@ -100,6 +100,14 @@ describe("a training loop", function()
       end)
    end)
 
+   it("is told from a recipe, which trains with it", function()
+      local path = "examples/tasks/colour.lua"
+      for _, command in ipairs { "plan", "run" } do
+         process.refused(2, "^ftpipe: examples/tasks/colour%.lua only defines a task; expected a "
+            .. "recipe, which trains with it, as examples/own_task%.lua does\n$", { command, path })
+      end
+   end)
+
    it("trains no plan that is only to be looked at, and writes nothing for it", function()
       files.in_directory(function(dir)
          local script, out = "examples/own_task.lua", dir .. "/run"

@@ -1,4 +1,5 @@
---- Running a recipe from inside the program, as `ftpipe FILE` does.
+--- Running a recipe from inside the program, as `ftpipe FILE` does; a file that returns a function
+-- is one of a task.
 
 local usage = require("ftpipe.base.usage")
 
@@ -13,5 +14,9 @@ return function(path, argv)
    local words = { [-1] = arg and arg[-1], [0] = path }
    for i, word in ipairs(argv) do words[i] = word end
    rawset(_G, "arg", words)
-   return chunk(unpack(words))
+   local returned = chunk(unpack(words))
+   if type(returned) == "function" then
+      usage("%s only defines a task; expected a recipe, which trains with it, as "
+         .. "examples/own_task.lua does", path)
+   end
 end
