@@ -268,6 +268,12 @@ local function id_before(path)
    return ok and record.id or nil
 end
 
+--- summary.json of the start that made all `done` steps; nil where there is none.
+local function summary_after(path, done)
+   local ok, summary = pcall(left.summary, path)
+   return ok and summary and summary.steps == done and summary or nil
+end
+
 --- Removes what earlier starts have left that is not of this one: what came of them, and models
 -- that killed processes had not made whole. Nobody else writes here while the lock is held.
 local function clear(path)
@@ -282,6 +288,7 @@ end
 function Directory:begin(plan, record, done)
    core.sys.mkdir(self.path)
    lock(self)
+   self.earlier = summary_after(self.path, done)
    clear(self.path)
    self:write("plan.txt", plan:text())
    local evaluation = plan:evaluation_text()

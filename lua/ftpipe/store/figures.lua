@@ -80,6 +80,13 @@ M.NUMBERS = {
 }
 M.OBJECTS = { "copies" }
 
+-- What a start that makes no step takes from the one that made them.
+local OF_TRAINING = {
+   "devices", "schedule", "partition", "step_seconds_predicted", "step_seconds_measured",
+   "staleness_planned", "staleness_seen", "memory_planned_bytes", "memory_measured_bytes",
+   "memory_budget_bytes", "shares_percent", "copies",
+}
+
 --- What summary.json holds.
 -- @tparam run run
 -- @tparam score score of the last evaluation
@@ -115,6 +122,10 @@ function M.summary(run, score)
       copies = copies.any(run.copies) and run.copies or nil,
    }
    add_training(summary, run)
+   local earlier = not run.waits and run.directory and run.directory.earlier or {}
+   for _, name in ipairs(OF_TRAINING) do
+      if earlier[name] ~= nil then summary[name] = earlier[name] end
+   end
    return summary
 end
 
