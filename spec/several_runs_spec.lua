@@ -24,16 +24,16 @@ end
 local held = { train(FIRST), train(32) }
 ]]
 
--- A recipe that asks, in its fifth step, what everybody is at.
-local ASKS = [[
+-- A recipe that does something in its fifth step.
+local IN_STEP_5 = [[
 local core = require("ftpipe.core")
 local ft = require("ftpipe")
-local args = ft.args { "Asks.", preset = "t5", steps = { default = 20 } }
+local args = ft.args { "Trains.", preset = "t5", steps = { default = 20 } }
 local task, model = ft.task.rte { max_source = 32, max_target = 4 }, ft.model(args)
 local data = task:open(model, args)
 local plan = ft.plan { model = model, data = data, args = args }
 for step in ft.run { plan = plan, task = task, data = data, args = args }:train() do
-   if step.step == 5 then io.popen("kill -QUIT " .. core.sys.getpid()):close() end
+   if step.step == 5 then WHAT end
 end
 ]]
 
@@ -61,6 +61,29 @@ describe("several processes", function()
       return lines, err, code
    end
 
+   --- Trains as several processes and does something in the fifth step.
+   local function in_step_5(ranks, what)
+      local path = scratch .. "/step.lua"
+      core.sys.write_file(path, (IN_STEP_5:gsub("WHAT", what)))
+      return several.run(ranks, { path, "--profile", "modelled", "--devices",
+         ("hosts:%dxcpu:1"):format(ranks) }, 300)
+   end
+
+   it("end with rank 0, which is not taken as lost", function()
+      for _, word in ipairs { "--help", "--print-config", "--dry-run" } do
+         local _, err, code = several.run(2, { "examples/own_task.lua", word, "--profile",
+            "modelled", "--devices", "hosts:2xcpu:1" }, 300)
+         assert.equal(0, code, word .. ": " .. err)
+         assert.not_matches("has ended", err)
+      end
+      for what, expected in pairs { ["os.exit()"] = 0, ["os.exit(false)"] = 1,
+         ["coroutine.wrap(os.exit)(7, true)"] = 7 } do
+         local _, err, code = in_step_5(2, what)
+         assert.equal(expected, code, what .. ": " .. err)
+         assert.not_matches("has ended", err)
+      end
+   end)
+
    it("have runs one after the other, while what the first made is held", function()
       local lines, err, code = twice(2, 32)
       assert.equal(0, code, err)
@@ -73,10 +96,7 @@ describe("several processes", function()
       if core.sanitized then
          return pending("a thread of MPI's may take the signal, which ThreadSanitizer calls a race")
       end
-      local path = scratch .. "/asks.lua"
-      core.sys.write_file(path, ASKS)
-      local out, err, code = several.run(3, { path, "--profile", "modelled", "--devices",
-         "hosts:3xcpu:1" }, 300)
+      local out, err, code = in_step_5(3, 'io.popen("kill -QUIT " .. core.sys.getpid()):close()')
       assert.equal(0, code, err)
       err = "\n" .. out .. err
       assert.matches("\n0/cpu:0: action %d+ of %d+, ", err)

@@ -336,6 +336,38 @@ static void forget_launcher(void)
     unsetenv("PMIX_RANK");
 }
 
+/* What was printed has to have been written: a full disk is no success. */
+static int check_written(int code)
+{
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) return code;
+    fprintf(stderr, "ftpipe: standard output cannot be written: %s\n", strerror(errno));
+    return script_status_exit(FT_IO);
+}
+
+/* Ends what Lua has, then tells the other processes; gives the exit code. */
+static int finish(lua_State *L, int code)
+{
+    interrupt_state = NULL;
+    if (code == script_status_exit(FT_HANG)) { /* a thread may still be at what would be freed */
+        fflush(NULL);
+        if (core_world(L)) usleep(300000); /* launchers drop what they have not read by the end */
+        _exit(code);
+    }
+    struct ft_world *world = core_world(L);
+    lua_close(L);
+    core_leave_world(world, code);
+    return check_written(code);
+}
+
+/* os.exit where there are several processes: the others learn that this one ends, and that it was
+ * not lost. */
+static int exit_with_ranks(lua_State *L)
+{
+    int code = lua_isnoneornil(L, 1) ? 0 : (int)lua_tointeger(L, 1);
+    if (lua_isboolean(L, 1)) code = !lua_toboolean(L, 1);
+    exit(finish(L, code));
+}
+
 /* Rank 0 runs what is asked for; the others do what it says, until it ends. */
 static int run_ranks(lua_State *L, int argc, char **argv)
 {
@@ -346,7 +378,12 @@ static int run_ranks(lua_State *L, int argc, char **argv)
     forget_launcher();
     if (code != 0 && core_rank(L)) core_give_up_world(L, code);
     if (code != 0) return code;
-    return core_rank(L) ? core_rank_code(L) : run(L, argc, argv);
+    if (core_rank(L)) return core_rank_code(L);
+    lua_getglobal(L, "os");
+    lua_pushcfunction(L, exit_with_ranks);
+    lua_setfield(L, -2, "exit");
+    lua_pop(L, 1);
+    return run(L, argc, argv);
 }
 
 /* The environment may keep this process from the best kernels. */
@@ -356,14 +393,6 @@ static int allow_kernels(lua_State *L)
     if (!name) return 0;
     lua_pushstring(L, name);
     return call_host(L, "allow_kernels", 1);
-}
-
-/* What was printed has to have been written: a full disk is no success. */
-static int check_written(int code)
-{
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) return code;
-    fprintf(stderr, "ftpipe: standard output cannot be written: %s\n", strerror(errno));
-    return script_status_exit(FT_IO);
 }
 
 int main(int argc, char **argv)
@@ -387,14 +416,5 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
     int code = allow_kernels(L);
     if (code == 0) code = is_launched() ? run_ranks(L, argc, argv) : run(L, argc, argv);
-    interrupt_state = NULL;
-    if (code == script_status_exit(FT_HANG)) { /* a thread may still be at what would be freed */
-        fflush(NULL);
-        if (core_world(L)) usleep(300000); /* launchers drop what they have not read by the end */
-        _exit(code);
-    }
-    struct ft_world *world = core_world(L);
-    lua_close(L);
-    core_leave_world(world, code);
-    return check_written(code);
+    return finish(L, code);
 }
