@@ -261,6 +261,60 @@ describe("a point of a sweep", function()
    end)
 end)
 
+describe("a sweep", function()
+   it("is refused in one line when it makes no sense", function()
+      local cases = {
+         ["run begins with a recipe"] = { run = {}, space = { a = { 1 } }, trials = 1 },
+         ["space.a: expected a list"] = { run = { "x" }, space = { a = 3 }, trials = 1 },
+         ["a is in run and in space"] = { run = { "x", a = 1 }, space = { a = { 1 } }, trials = 1 },
+         ["metric and goal go together"] = { run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } },
+            trials = 1, goal = "max" },
+         ["without both the recipe's own"] = { run = { "recipes/t5_rte.lua" }, trials = 1,
+            space = { lr = { 1 } }, metric = "samples_per_second" },
+         ["there is no file 'recipes/none.lua'"] = { run = { "recipes/none.lua" }, trials = 1,
+            space = { lr = { 1 } } },
+         ["metric and goal say"] = { run = { "plan" }, space = { a = { 1 } }, trials = 1 },
+         ["space.a: a table is no value of a flag"] = { run = { "x" }, space = { a = { {} } } },
+         ["space.a: inf is no value of a flag"] = { run = { "x" }, space = { a = { 1 / 0 } } },
+         ["run.b: a function is no value"] = { run = { "x", b = print }, space = { a = { 1 } } },
+         ["space: 'a%-b' is no name of a flag, expected a_b"] = { run = { "x" },
+            space = { ["a-b"] = { 1 } } },
+         ["space.a: expected a list of values or"] = { run = { "x" },
+            space = { a = { 1, b = 2 } } },
+         ["space%[1%] has no name"] = { run = { "x" }, space = { { 1 } } },
+         ["run%[2%] is a number, expected a word"] = { run = { "x", 3 }, space = { a = { 1 } } },
+         ["out: the sweep gives each trial"] = { run = { "recipes/t5_rte.lua", out = "x" },
+            space = { lr = { 1 } } },
+         ["resume: the sweep gives each trial"] = { run = { "recipes/t5_rte.lua", "--resume" },
+            space = { lr = { 1 } } },
+         ["out: the sweep gives each trial of"] = { run = { "recipes/t5_rte.lua", "--out", "x" },
+            space = { lr = { 1 } } },
+         ["eval_every is in run and in space"] = { run = { "recipes/t5_rte.lua",
+            "--eval-every=1" }, space = { eval_every = { 1 } } },
+         ["run says lr twice"] = { run = { "x", "--lr", "1", lr = 2 }, space = { a = { 1 } } },
+         ["devices hosts:2xcpu are of several processes, and a trial is one: give it"] = {
+            run = { "recipes/t5_rte.lua", devices = "hosts:2xcpu" }, space = { lr = { 1 } } },
+         ["devices hosts:3xcpu:1 are of several"] = { run = { "recipes/t5_rte.lua", "--devices",
+            "hosts:3xcpu:1" }, space = { lr = { 1 } } },
+         ["devices hosts:4xcpu are of several"] = { run = { "recipes/t5_rte.lua" },
+            space = { devices = { "cpu:2", "hosts:4xcpu" } } },
+         ["grid_steps is for method grid, and method tpe has no steps: leave it out"] = {
+            run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } }, grid_steps = 3 },
+         ["prune: eta is for kind asha, and kind median has none: leave it out"] = {
+            run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } },
+            prune = { kind = "median", min = 1, eta = 2 } },
+         ["prune: 'plan' is no recipe"] = { run = { "plan" }, space = { a = { 1 } }, metric = "m",
+            goal = "min", prune = { kind = "median", min = 1 } },
+         ["'metod' %(did you mean 'method'"] = { run = { "x" }, space = {}, metod = "grid" },
+      }
+      for pattern, definition in pairs(cases) do
+         assert.matches(pattern, files.failure(ft.sweep, definition).message)
+      end
+      assert.matches("expected a larger end", files.failure(ft.sweep.log, 1, 1).message)
+      assert.matches("expected ends that are finite", files.failure(ft.sweep.log, 1, 1 / 0).message)
+   end)
+end)
+
 describe("ftpipe sweep ls", function()
    it("lists sweeps behind one whose index is damaged", function()
       files.in_directory(function(directory)

@@ -90,45 +90,6 @@ describe("what a sweep tries", function()
       assert.is_true(seen[2] > 40 and seen[3] > 40 and seen[4] > 40)
       assert.is_nil(seen[1] or seen[5])
    end)
-
-   it("is refused in one line when it makes no sense", function()
-      local cases = {
-         ["run begins with a recipe"] = { run = {}, space = { a = { 1 } }, trials = 1 },
-         ["space.a: expected a list"] = { run = { "x" }, space = { a = 3 }, trials = 1 },
-         ["a is in run and in space"] = { run = { "x", a = 1 }, space = { a = { 1 } }, trials = 1 },
-         ["metric and goal go together"] = { run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } },
-            trials = 1, goal = "max" },
-         ["without both the recipe's own"] = { run = { "recipes/t5_rte.lua" }, trials = 1,
-            space = { lr = { 1 } }, metric = "samples_per_second" },
-         ["there is no file 'recipes/none.lua'"] = { run = { "recipes/none.lua" }, trials = 1,
-            space = { lr = { 1 } } },
-         ["metric and goal say"] = { run = { "plan" }, space = { a = { 1 } }, trials = 1 },
-         ["space.a: a table is no value of a flag"] = { run = { "x" }, space = { a = { {} } } },
-         ["space.a: inf is no value of a flag"] = { run = { "x" }, space = { a = { 1 / 0 } } },
-         ["run.b: a function is no value"] = { run = { "x", b = print }, space = { a = { 1 } } },
-         ["space: 'a%-b' is no name of a flag, expected a_b"] = { run = { "x" },
-            space = { ["a-b"] = { 1 } } },
-         ["space.a: expected a list of values or"] = { run = { "x" },
-            space = { a = { 1, b = 2 } } },
-         ["space%[1%] has no name"] = { run = { "x" }, space = { { 1 } } },
-         ["run%[2%] is a number, expected a word"] = { run = { "x", 3 }, space = { a = { 1 } } },
-         ["out: the sweep gives each trial"] = { run = { "recipes/t5_rte.lua", out = "x" },
-            space = { lr = { 1 } } },
-         ["grid_steps is for method grid, and method tpe has no steps: leave it out"] = {
-            run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } }, grid_steps = 3 },
-         ["prune: eta is for kind asha, and kind median has none: leave it out"] = {
-            run = { "recipes/t5_rte.lua" }, space = { lr = { 1 } },
-            prune = { kind = "median", min = 1, eta = 2 } },
-         ["prune: 'plan' is no recipe"] = { run = { "plan" }, space = { a = { 1 } }, metric = "m",
-            goal = "min", prune = { kind = "median", min = 1 } },
-         ["'metod' %(did you mean 'method'"] = { run = { "x" }, space = {}, metod = "grid" },
-      }
-      for pattern, definition in pairs(cases) do
-         assert.matches(pattern, files.failure(ft.sweep, definition).message)
-      end
-      assert.matches("expected a larger end", files.failure(ft.sweep.log, 1, 1).message)
-      assert.matches("expected ends that are finite", files.failure(ft.sweep.log, 1, 1 / 0).message)
-   end)
 end)
 
 -- A recipe that costs nothing: its value is best at lr = 1e-3; it notes that it ran, and does what
@@ -553,6 +514,20 @@ return ft.sweep { run = { "%s/recipe.lua", lr = 1e-3 }, method = "grid", jobs = 
       process.refused(2, "%-%-format: of sweep show alone", { "sweep", directory .. "/p.lua",
          "--format", "json" })
       process.refused(6, "there is no sweep in " .. out, { "sweep", "ls", out })
+      core.sys.mkdir(directory .. "/own/trials")
+      core.sys.write_file(directory .. "/own/trials/0001.log", "of somebody")
+      for place, what in pairs { [directory .. "/own"] = "holds what is no sweep's %(trials%)",
+         [directory .. "/p.lua"] = "is a file" } do
+         process.refused(2, "%-%-out %S+ " .. what .. ": choose an empty or new directory", {
+            "sweep", directory .. "/p.lua", "--out", place })
+      end
+      assert.same({ "trials" }, core.sys.list_dir(directory .. "/own"))
+      core.sys.write_file(directory .. "/jobs.lua", core.sys.read_file(directory .. "/p.lua")
+         :gsub("goal", "jobs = 4096, goal"))
+      process.refused(2, "jobs.lua: jobs = 4096: there are %d+ CPUs", { "sweep",
+         directory .. "/jobs.lua", "--dry-run" })
+      process.refused(2, "^ftpipe: %-%-jobs 4097: there are %d+ CPUs", { "sweep",
+         directory .. "/jobs.lua", "--dry-run", "--jobs", "4097" })
    end)
 
    it("is bounded by a flag where its file does not", function()

@@ -199,7 +199,8 @@ local function run(path, flags)
    if size then sweep.trials = math.min(sweep.trials, size) end
    local cpus = #core.process.cpus()
    if sweep.jobs > cpus then
-      usage("--jobs %d: there are %d CPUs, and trials share none", sweep.jobs, cpus)
+      usage("%s: there are %d CPUs, and trials share none", flags.jobs and "--jobs " .. flags.jobs
+         or ("%s: jobs = %d"):format(path, sweep.jobs), cpus)
    end
    if flags.dry_run then return dry_run(sweep) end
    local out = flags.out or "out/" .. path:match("([^/]*)$"):gsub("%.lua$", "")

@@ -16,6 +16,7 @@ local number_text = require("ftpipe.base.number_text")
 local results = require("ftpipe.sweep.result")
 local spaces = require("ftpipe.sweep.space")
 local trial = require("ftpipe.sweep.trial")
+local usage = require("ftpipe.base.usage")
 
 local M = {}
 local Controller = {}
@@ -99,14 +100,40 @@ end
 --- Where a trial of a sweep's directory leaves what it makes.
 function M.trial_path(dir, number) return ("%s/trials/%04d"):format(dir, number) end
 
+--- Whether a directory is a sweep's: its index or its journal is there.
+local function is_sweep(path)
+   return core.sys.exists(path .. "/sweep.db") or core.sys.exists(path .. "/sweep.jsonl")
+end
+
+--- Whether a sweep makes it in its directory before it has an index.
+local function comes_first(path, name)
+   local inner = path .. "/" .. name
+   return name == "lock" or name == "trials" and core.sys.exists(inner) == "directory"
+      and #core.sys.list_dir(inner) == 0
+end
+
+--- Refuses a directory of something else.
+local function check_place(path)
+   local kind = core.sys.exists(path)
+   if kind == "file" then usage("--out %s is a file: choose an empty or new directory", path) end
+   if not kind or is_sweep(path) then return end
+   for _, name in ipairs(core.sys.list_dir(path)) do
+      if not comes_first(path, name) then
+         usage("--out %s holds what is no sweep's (%s): choose an empty or new directory", path,
+            name)
+      end
+   end
+end
+
 --- @tparam sweep sweep
 -- @tparam string path of the sweep's directory
+-- @raise invalid argument
 function M.new(sweep, path)
+   check_place(path)
    core.sys.mkdir(path .. "/trials")
    local lock, holder = core.io.lock(path .. "/lock")
    if not lock then
-      core.fail("invalid argument", ("--out %s: process %s is running this sweep"):format(path,
-         tostring(holder)), 2)
+      usage("--out %s: process %s is running a sweep there", path, tostring(holder))
    end
    return setmetatable({
       sweep = sweep, dir = path, lock = lock, index = indexes.open(path), children = {},

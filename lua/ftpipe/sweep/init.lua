@@ -47,18 +47,43 @@ function Sweep:__tostring()
       self.trials and counted(self.trials, "trial") or "no limit of trials")
 end
 
---- Refuses a command line that is none, or that says a flag twice.
-local function check_run(o)
-   for key, value in pairs(o.run) do
+--- The flags of `run`, also of those that are written as words, with the words in which they are.
+local function flags_of(run)
+   local flags = {}
+   for key, value in pairs(run) do
+      local name = key
       if type(key) == "string" then
          spaces.check_flag("run", key, value)
       elseif type(value) ~= "string" then
          opts.fail("ft.sweep", "run[%s] is a %s, expected a word", tostring(key), type(value))
+      else
+         name = value:match("^%-%-([^=]+)")
+         name = name and name:gsub("%-", "_")
+         value = value:match("=(.*)$") or run[key + 1] or ""
+      end
+      if name and flags[name] then opts.fail("ft.sweep", "run says %s twice", name) end
+      if name then flags[name] = tostring(value) end
+   end
+   return flags
+end
+
+--- Refuses a command line that is none, or that says a flag twice.
+local function check_run(o)
+   local flags = flags_of(o.run)
+   for _, parameter in ipairs(o.parameters) do
+      if flags[parameter.name] then
+         opts.fail("ft.sweep", "%s is in run and in space", parameter.name)
       end
    end
-   for _, parameter in ipairs(o.parameters) do
-      if o.run[parameter.name] ~= nil then
-         opts.fail("ft.sweep", "%s is in run and in space", parameter.name)
+   for _, name in ipairs(o.is_recipe and { "out", "resume" } or {}) do
+      if flags[name] or o.space[name] ~= nil then
+         opts.fail("ft.sweep", "%s: the sweep gives each trial of a recipe its own", name)
+      end
+   end
+   for _, devices in ipairs { flags.devices or "cpu", unpack(o.space.devices or {}) } do
+      if o.is_recipe and (tonumber(tostring(devices):match("^hosts:(%d+)")) or 1) > 1 then
+         opts.fail("ft.sweep", "devices %s are of several processes, and a trial is one: give it "
+            .. "those of this machine, as cpu:2", devices)
       end
    end
 end
@@ -88,11 +113,11 @@ function M.new(definition)
       opts.fail("ft.sweep", "run begins with a recipe or a command, as \"recipes/t5_rte.lua\"")
    end
    o.parameters = spaces.parameters(o.space)
-   check_run(o)
    check_idle(o, definition)
    local size = methods.size(o.method, o.parameters, o)
    if size then o.trials = math.min(o.trials or size, size) end
    o.is_recipe = core.sys.exists(o.run[1]) == "file"
+   check_run(o)
    if not o.is_recipe and o.run[1]:match("%.lua$") then
       opts.fail("ft.sweep", "run: there is no file '%s'", o.run[1])
    end
@@ -106,11 +131,6 @@ function M.new(definition)
    end
    if o.prune and not o.is_recipe then
       opts.fail("ft.sweep", "prune: '%s' is no recipe, which alone evaluates on its way", o.run[1])
-   end
-   for _, name in ipairs(o.is_recipe and { "out", "resume" } or {}) do
-      if o.run[name] ~= nil or o.space[name] ~= nil then
-         opts.fail("ft.sweep", "%s: the sweep gives each trial of a recipe its own", name)
-      end
    end
    return setmetatable(o, Sweep)
 end
