@@ -287,6 +287,34 @@ describe("links between processes", function()
    end)
 end)
 
+describe("ftpipe profile --links", function()
+   local missing = several.missing()
+   if missing then
+      pending("cannot be tried here: " .. missing)
+      return
+   end
+
+   it("takes devices of the processes that were started, and says how many each has", function()
+      local function links_of(devices)
+         return several.run(2, { "profile", "--links", "--devices", devices })
+      end
+      local cores = #core.engine.devices("cpu")
+      for devices, described in pairs { cpu = "hosts:2xcpu:" .. cores, ["cpu:3"] = "hosts:2xcpu:3",
+         ["hosts:2xcpu"] = "hosts:2xcpu:" .. cores } do
+         local out, err, code = links_of(devices)
+         assert.equal(0, code, err)
+         assert.equal(described, out:match('ft%.cluster { devices = "([^"]+)", at = '))
+      end
+      for devices, expected in pairs { ["hosts:3xcpu:1"] = " is of 3 processes, and 2 were started",
+         ["sim:2x11GB"] = " are not here, .*: expected what each has, as cpu:1" } do
+         local out, err, code = links_of(devices)
+         assert.equal(2, code)
+         assert.equal("", out)
+         assert.matches("%-%-devices " .. devices .. expected, err)
+      end
+   end)
+end)
+
 describe("links over a network", function()
    local DELAY_MS, TRIES = 5, 4
    local why = several.no_machines("1e9", DELAY_MS)

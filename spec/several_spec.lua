@@ -259,8 +259,11 @@ describe("doc/machines.md", function()
             ranks, rest = words:match("^mpirun %-n (%d+).- ftpipe (.*)$")
          end
          if rest and rest:find("^profile") then
-            local out, err, code = several.run(tonumber(ranks), { "profile", "--links" })
+            local given = {}
+            for word in rest:gmatch("%S+") do given[#given + 1] = word end
+            local out, err, code = several.run(tonumber(ranks), given)
             assert.equal(0, code, err)
+            assert.matches('{ devices = "hosts:2xcpu:1", at = ', out)
             local text = out:match("ft%.cluster {[^\n]*}")
             local cluster = assert(loadstring("local ft = ...; return " .. text))(require("ftpipe"))
             local link = cluster:link(1, 2)

@@ -2,6 +2,7 @@
 
 local checks = require("ftpipe.model.check")
 local core = require("ftpipe.core")
+local counted = require("ftpipe.base.counted")
 local directories = require("ftpipe.store.directory")
 local keys = require("ftpipe.base.keys")
 local links = require("ftpipe.placement.links")
@@ -21,7 +22,7 @@ M.declared = {
    "ftpipe profile t5-small --devices cpu:2 --batch 2 --out t5-small.profile",
    "ftpipe profile gpt2 --devices cuda:0 --precision bf16 --batch 4 --max-source 1024",
    "ftpipe profile t5-base --devices sim:4x8GB --calibrate t5-small.profile",
-   "mpirun -n 2 ftpipe profile --links",
+   "mpirun -n 2 ftpipe profile --links --devices cpu:1",
    "ftpipe profile t5-3b --devices sim:8x2080ti --batch 4 --out t5-3b.profile",
    model = { default = "t5-small" },
    devices = true,
@@ -37,18 +38,33 @@ M.declared = {
    out = { type = "string", value = "FILE", help = "where to write the profile" },
 }
 
+--- The devices of so many processes as a list that means the same anywhere.
+-- @tparam string devices those that are asked for: of all processes, or of one
+-- @tparam int n processes
+local function devices_of(devices, n)
+   local list = core.engine.devices(devices)
+   local ranks = list[#list].rank + 1
+   if devices:find("^hosts:") and ranks ~= n then
+      usage("--devices %s is of %s, and %s started", devices, counted(ranks, "process",
+         "processes"), counted(n, "was", "were"))
+   elseif not list[1].executes then
+      usage("--devices %s are not here, and --links measures between processes that are: expected "
+         .. "what each has, as cpu:1", devices)
+   end
+   devices = devices:gsub("cpu$", "cpu:" .. #list / ranks) -- as many as there are here
+   return devices:find("^hosts:") and devices or ("hosts:%dx%s"):format(n, devices)
+end
+
 --- A line for each pair that was measured, and all of it as ft.cluster takes it.
--- @tparam string devices those that are asked for; of one process: so many of as many
+-- @tparam string devices those that are asked for
 local function print_links(devices)
+   local all = core.ranks.all()
+   devices = all and devices_of(devices, #all)
    local found = links.find(true)
    for _, way in ipairs(found.ways) do
       print(("rank %d and rank %d (host %s): %.1f us%s, %.3f GB/s there, %.3f GB/s back"):format(
          way.from, way.to, found.hosts[way.to + 1], way.latency_ns / 1e3,
          links.asks(way.eager_bytes), way.to_bytes_per_s / 1e9, way.from_bytes_per_s / 1e9))
-   end
-   if not devices:find("^hosts:") then
-      local counted = core.engine.devices(devices)[1].in_host
-      devices = ("hosts:%dx%s"):format(#found.hosts, counted and devices or "cpu:1")
    end
    print(links.text(links.description(devices, found)))
 end

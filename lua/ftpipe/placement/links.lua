@@ -29,7 +29,8 @@ local OF_A_WAY = { "latency_ns", "to_bytes_per_s", "from_bytes_per_s" }
 
 -- What says, besides the MPI that there is, over which network it goes.
 local SETTINGS = { "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_btl_tcp_if_include",
-   "OMPI_MCA_btl_tcp_eager_limit", "UCX_NET_DEVICES", "UCX_RNDV_THRESH" }
+   "OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_btl_tcp_eager_limit",
+   "UCX_NET_DEVICES", "UCX_RNDV_THRESH" }
 
 -- ---------------------------------------------------------------------------------------------
 -- Who measures what.
