@@ -340,6 +340,10 @@ describe("--partition", function()
       assert.is_false(ok)
       assert.matches("^a partitioner of one's own failed: [^\n]*placement_spec.lua:%d+: no idea$",
          problem.message)
+      for _, raised in ipairs { {}, false } do
+         problem = files.failure(ft.plan, options { partition = function() error(raised) end })
+         assert.equal("a partitioner of one's own raised what has no words", problem.message)
+      end
       assert.is_false((pcall(ft.plan, options { partition = 7 })))
    end)
 

@@ -124,8 +124,10 @@ local function ask(partitioner, problem)
    local ok, device = pcall(partitioner, problem)
    if not ok and type(device) == "string" then
       usage("a partitioner of one's own failed: %s", device)
-   elseif not ok then
+   elseif not ok and type(device) == "table" and device.status then
       error(device, 0)
+   elseif not ok then
+      usage("a partitioner of one's own raised what has no words")
    end
    local n_devices = #problem.devices
    local n_nodes = #(type(times[1]) == "table" and times[1] or times)
