@@ -42,6 +42,17 @@ describe("a plan's text", function()
       assert.fails_with(function()
          ft.plan.of { micro_batches = 1, batches = 1, stages = { "device 0" }, order = {} }
       end, "unknown option 'order'")
+      for words, changes in pairs {
+         ["'stages': entry 1: expected a string, got 3"] = { stages = { 3 } },
+         ["'orders': entry 1: expected a string or a table, got 3"] = { orders = { 3 } },
+         ["'orders': body of device 0: expected a string, got 3"] = { orders = { { body = 3 } } },
+         ["'edges': entry 1: expected a string, got 2"] = { edges = { 2 } },
+         ["'node_stage': entry 2: expected a string, got a table"] = { node_stage = { "0*1", {} } },
+      } do
+         local all = { micro_batches = 1, batches = 1, stages = { "device 0" }, orders = { "U0" } }
+         for key, value in pairs(changes) do all[key] = value end
+         assert.fails_with(function() ft.plan.of(all) end, "plan.of: option " .. words)
+      end
       assert.fails_with(function()
          ft.plan.of {
             micro_batches = 1, batches = 1, stages = { "device 0" }, orders = { "F0.0.0 U0.0" },

@@ -7,6 +7,7 @@
 -- What comes out has passed the check: it completes, and says nothing that does not follow from its
 -- orders. Words and numbers are those of plan files (doc/plans.md), which count from 0.
 
+local class = require("ftpipe.base.class")
 local core = require("ftpipe.core")
 local opts = require("ftpipe.base.opts")
 local small_file = require("ftpipe.base.small_file")
@@ -50,9 +51,10 @@ local plan_options = {
    batches = { type = "int", min = 1, required = true, help = "of the leg" },
    body_batches = { default = 0, help = "by which a repetition of the body differs" },
    body_repeats = { default = 0, help = "of the body" },
-   stages = { type = "table", required = true, help = "what stands behind 'stage 0', 'stage 1'" },
+   stages = { type = "table", items = "string", required = true,
+      help = "what stands behind 'stage 0', 'stage 1'" },
    edges = { default = {}, help = "what stands behind 'edge'" },
-   orders = { type = "table", required = true,
+   orders = { type = "table", items = "string|table", required = true,
       help = "by device { warm_up =, body =, drain =, policy = }, or the actions of its warm-up" },
    node_stage = { default = {}, help = "stages of nodes: \"0*26\", \"1*20\"" },
 }
@@ -60,7 +62,10 @@ local plan_options = {
 local function add_order(lines, device, order)
    if type(order) == "string" then order = { warm_up = order } end
    for _, key in ipairs { "warm_up", "body", "drain" } do
-      if order[key] then
+      if order[key] and type(order[key]) ~= "string" then
+         opts.fail("plan.of", "option 'orders': %s of device %d: expected a string, got %s", key,
+            device, class.told(order[key]))
+      elseif order[key] then
          lines[#lines + 1] = ("%s %d %s"):format(key:gsub("_", "-"), device, order[key])
       end
    end
@@ -83,6 +88,14 @@ end
 --    }
 function M.of(o)
    o = opts.check("plan.of", plan_options, o)
+   for _, name in ipairs { "edges", "node_stage" } do
+      for i, item in ipairs(o[name]) do
+         if type(item) ~= "string" then
+            opts.fail("plan.of", "option '%s': entry %d: expected a string, got %s", name, i,
+               class.told(item))
+         end
+      end
+   end
    local lines = {
       "ftpipe-plan 1", "schedule " .. o.schedule, "stages " .. #o.stages,
       "devices " .. #o.orders, "micro-batches " .. o.micro_batches, "batches " .. o.batches,
