@@ -186,11 +186,14 @@ describe("schedules", function()
       _, problem = play { forward_ns = "long" }
       assert.matches("stage 1: option 'forward_ns': expected a number", tostring(problem))
       for told, device in pairs { ["'0'"] = 0, ["'a'"] = "a", ["'1.5'"] = 1.5,
-         ["a table"] = { {} } } do
+         ["a table"] = { {} },
+         ["'32768'"] = 2 ^ 15 } do
          _, problem = play { device = device }
-         assert.matches("stage 1: 'device': expected a number from 1 on, or a list of them, got "
-            .. told, tostring(problem))
+         assert.matches("stage 1: 'device': expected a number from 1 to 32767, or a list of them, "
+            .. "got " .. told, tostring(problem))
       end
+      _, problem = play { device = {} }
+      assert.matches("stage 1: 'device': expected one at least", tostring(problem))
    end)
 
    it("name the option of the caller that is wrong", function()
@@ -201,6 +204,19 @@ describe("schedules", function()
          "ft.schedule.play: 'stages': expected at least one")
       refused({ stages = stages(2), micro_batches = 1, batches = 1, schedule = "foo" },
          "option 'schedule': 'foo' is not available %(expected one of: sequential, gpipe, ")
+      for words, more in pairs {
+         ["edge 1: option 'to' is missing %(stage, from 1 on%)"] = { edges = { { from = 1 } } },
+         ["edge 2: 'from' is stage 3, expected 1 to 2"] = {
+            edges = { { from = 1, to = 2 }, { from = 3, to = 2 } } },
+         ["edge 1 joins 'Q' to 'Q', expected letters of actions"] = {
+            edges = { { from = 1, to = 2, kind = "Q" } } },
+         ["'devices' is 1, and stages are on 2"] = { devices = 1 },
+         ['schedule = "1f1b" drains, its weights are never late'] = { staleness = "stash" },
+      } do
+         more.stages, more.micro_batches, more.batches, more.schedule = stages(2), 1, 1, "1f1b"
+         local problem = files.failure(ft.schedule.play, more)
+         assert.matches(words, problem.message)
+      end
       local played = ft.schedule.play { stages = stages(2), micro_batches = 1, batches = 1,
          schedule = "1f1b" }
       assert.fails_with(function() return played:letters(3) end,
@@ -224,8 +240,7 @@ describe("schedules", function()
 
    it("come back from files", function()
       local plan = ft.schedule.play {
-         stages = stages(3), micro_batches = 2, batches = 50, schedule = "2bw", slots = 4,
-         staleness = "vertical" }
+         stages = stages(3), micro_batches = 2, batches = 50, schedule = "2bw", slots = 4 }
       files.in_directory(function(dir)
          core.sys.write_file(dir .. "/plan.txt", plan:text())
          assert.equal(plan:text(), ft.schedule.load(dir .. "/plan.txt"):text())

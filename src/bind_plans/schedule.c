@@ -255,6 +255,9 @@ static ft_edge *need_edges(lua_State *L, int t, int n)
         script_check_table(L, edge);
         const char *kind = script_opt_string(L, edge, "kind", "F");
         const char *to_kind = script_opt_string(L, edge, "to_kind", kind);
+        if (letter_kind(kind) == FT_ACT_COUNT || letter_kind(to_kind) == FT_ACT_COUNT)
+            script_arg_error(L, t, "edge %d joins '%s' to '%s', expected letters of actions, as F",
+                             i + 1, kind, to_kind);
         edges[i] = (ft_edge){.from = (int)script_opt_int(L, edge, "from", 0, 1, INT16_MAX) - 1,
                              .to = (int)script_opt_int(L, edge, "to", 0, 1, INT16_MAX) - 1,
                              .from_kind = letter_kind(kind),

@@ -23,6 +23,8 @@ local timeline = require("ftpipe.schedule.timeline")
 
 local M = {}
 
+local MOST_DEVICES = 2 ^ 15 - 1 -- of a plan that is only played
+
 local rule_options = {
    name = { type = "string", default = "custom", help = "letters, digits, '-', '_' and '.'" },
    doc = { type = "string", help = "one line for people" },
@@ -115,16 +117,41 @@ local function chain(n, bytes, slots, kind)
    return edges
 end
 
+-- An edge of `play`.
+local EDGE = {
+   from = { type = "int", min = 1, required = true, help = "stage, from 1 on" },
+   to = { type = "int", min = 1, required = true, help = "stage, from 1 on" },
+   kind = { type = "string" }, to_kind = { type = "string" },
+   bytes = { type = "int", min = 0 }, slots = { type = "int", min = 1 },
+}
+
+--- Refuses edges between stages that are not there.
+local function check_edges(edges, n_stages)
+   for i, edge in ipairs(edges or {}) do
+      local what = ("ft.schedule.play: edge %d"):format(i)
+      edge = opts.check(what, EDGE, edge)
+      for _, name in ipairs { "from", "to" } do
+         if edge[name] > n_stages then
+            opts.fail(what, "'%s' is stage %d, expected 1 to %d", name, edge[name], n_stages)
+         end
+      end
+   end
+end
+
 --- Devices of all stages in one list, and how many each has.
 local function flatten(stages)
    local device, replicas, most = {}, {}, 0
    for s, stage in ipairs(stages) do
       local list = type(stage.device) == "table" and stage.device or { stage.device or s }
       replicas[s] = #list
+      if #list == 0 then
+         opts.fail(("ft.schedule.play: stage %d"):format(s), "'device': expected one at least")
+      end
       for _, d in ipairs(list) do
-         if not class.is(d, "int") or d < 1 then
+         if not class.is(d, "int") or d < 1 or d > MOST_DEVICES then
             opts.fail(("ft.schedule.play: stage %d"):format(s),
-               "'device': expected a number from 1 on, or a list of them, got %s", class.quoted(d))
+               "'device': expected a number from 1 to %d, or a list of them, got %s", MOST_DEVICES,
+               class.quoted(d))
          end
          device[#device + 1] = d
          most = math.max(most, d)
@@ -270,6 +297,11 @@ function M.play(o)
    if #o.stages == 0 then opts.fail("ft.schedule.play", "'stages': expected at least one") end
    local stages = with_halves(o.stages)
    local device, replicas, most = flatten(stages)
+   check_edges(o.edges, #stages)
+   if o.devices and o.devices < most then
+      opts.fail("ft.schedule.play", "'devices' is %d, and stages are on %d", o.devices, most)
+   end
+   require("ftpipe.schedule.late").check(o)
    local kind = M.splits(o.schedule) and "I" or "B"
    local plan = core.schedule.make(add_costs({
       replicas = replicas, device = device, devices = math.max(most, o.devices or 0),
