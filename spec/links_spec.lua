@@ -137,6 +137,10 @@ describe("links that were measured", function()
          plans[i] = pipeline.plan { steps = 4, schedule = "sequential", devices = cluster }
       end
       assert.equal(plans[1]:span(1), plans[2]:span(1))
+      for _, stage in ipairs { 0, 9 } do
+         assert.fails_with(function() plans[1]:span(stage) end,
+            "plan:span: 'stage': expected one from 1 to 2, got " .. stage)
+      end
       -- forwards and backwards of each micro-batch pass once, one behind the other
       local passes = (plans[2]:simulate(4).seconds - plans[1]:simulate(4).seconds) / .020
       assert.is_true(passes >= 8 and math.abs(passes - math.floor(passes + .5)) < .01, passes)

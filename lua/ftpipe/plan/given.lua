@@ -72,7 +72,7 @@ end
 function M.partition(o, graph)
    local given, said = o.given, o.given.said
    check_devices(o, given)
-   partitions.check_nodes(given.name, said.node_stage, graph)
+   partitions.check_nodes(given.name, said.node_stage, graph, #said.stages)
    local device, recompute = {}, {}
    for s, stage in ipairs(said.stages) do
       device[s] = #stage.devices > 1 and stage.devices or stage.devices[1]

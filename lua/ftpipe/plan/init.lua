@@ -217,6 +217,10 @@ function Plan:slow_disk(rate) return swaps.slow_disk(self, rate) end
 
 --- Where a stage begins and ends, for people: "encoder/block.0 .. decoder/block.1".
 function Plan:span(stage)
+   local n_stages = #self.blueprint:stages()
+   if stage < 1 or stage > n_stages then
+      opts.fail("plan:span", "'stage': expected one from 1 to %d, got %d", n_stages, stage)
+   end
    local graph, first, last = self.graphs[#self.graphs], nil, nil
    for n, s in ipairs(self.partition.stage) do
       if s == stage then

@@ -20,6 +20,7 @@ local named = require("ftpipe.base.named")
 
 local M = {}
 
+local MOST_MICRO_BATCHES = 2 ^ 20 -- of a batch: as many as partitioners hold in a stage
 local MOST_TOKENS = 2 ^ 24 -- of a sequence: what attention makes of more has no size
 
 M.rows = {
@@ -41,7 +42,8 @@ M.rows = {
       help = "where tokenised data is kept" },
    { "batch", of = "recipe explore plan", plans = true, type = "int", min = 1, default = 8,
       explore = { default = 32 }, help = "samples of an update" },
-   { "micro_batches", of = "recipe explore plan", plans = true, type = "int", min = 1, default = 4,
+   { "micro_batches", of = "recipe explore plan", plans = true, type = "int", min = 1,
+      max = MOST_MICRO_BATCHES, default = 4,
       follows = choices.fitting_parts, explore = { default = 8 },
       help = "pieces of a batch; by default fewer where these do not divide it" },
    { "schedule", of = "recipe explore plan", plans = true, trains = true,

@@ -30,15 +30,23 @@ local function check_count(o, stage)
    end
 end
 
---- Refuses the stages of nodes that a plan has for another graph.
+--- Refuses the stages of nodes that a plan has for another graph, and stages without nodes.
 -- @tparam string name of the plan, for people
 -- @tparam {int,...} node_stage by forward node
 -- @tparam graph graph
-function M.check_nodes(name, node_stage, graph)
+-- @tparam int n_stages of the plan
+function M.check_nodes(name, node_stage, graph, n_stages)
    local n_forward = graph:counts().forward
    if #node_stage ~= n_forward then
       usage("%s: the plan is for a graph of %d forward nodes, this one has %d: expected the model, "
          .. "dropout and adapters that it was made for", name, #node_stage, n_forward)
+   end
+   local has_node = {}
+   for _, stage in ipairs(node_stage) do has_node[stage] = true end
+   for s = 1, n_stages do
+      if not has_node[s] then
+         usage("%s: stage %d of %d has no node: give it one in node-stage", name, s - 1, n_stages)
+      end
    end
 end
 
@@ -56,7 +64,7 @@ end
 --- Stages from a plan file.
 local function from_file(path, graph, devices)
    local plan = texts.from_file(path, core.schedule.parse):head()
-   M.check_nodes(path, plan.node_stage, graph)
+   M.check_nodes(path, plan.node_stage, graph, #plan.device)
    check_places(path, plan.device, devices)
    return { stage = plan.node_stage, device = plan.device, name = path }
 end
