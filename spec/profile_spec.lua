@@ -305,6 +305,23 @@ describe("a plan from a profile", function()
       end)
    end)
 
+   it("refuses what it does not go by", function()
+      local graph = pipeline.model().family.training(pipeline.model().config,
+         { batch = 1, source = 8, target = 4 })
+      local function refused(words, subject, o)
+         assert.fails_with(function() profiles(subject, "sim:2x11GB", o) end, words)
+      end
+      refused('expected what ft.model or ft.graph gives of a model %(ft.graph "t5%-small"%), got '
+         .. "'gpt2'", "gpt2")
+      refused("option 'optimizer': 'foo' is not available", graph, { optimizer = "foo" })
+      for told, factor in pairs { ["a string"] = "x", ["0"] = 0, ["%-1"] = -1, inf = 1 / 0 } do
+         refused("option 'calibrate': linear is " .. told .. ", expected a number above 0", graph,
+            { calibrate = { linear = factor } })
+      end
+      refused("linear is %-?nan, expected a number above 0", graph,
+         { calibrate = { linear = 0 / 0 } })
+   end)
+
    it("is refused where there is nothing to measure", function()
       local problem = files.failure(plan_with, "measured", { devices = "sim:2x11GB" })
       assert.matches('profile = "measured": devices sim:2x11GB are not here', problem.message)

@@ -12,6 +12,7 @@ local bars = require("ftpipe.page.bars")
 local core = require("ftpipe.core")
 local cache = require("ftpipe.base.cache")
 local class = require("ftpipe.base.class")
+local column_of = require("ftpipe.base.column")
 local counted = require("ftpipe.base.counted")
 local guard = require("ftpipe.base.guard")
 local html = require("ftpipe.page.html")
@@ -294,8 +295,10 @@ local RULES = {
    whole = { type = "boolean", default = false, help = "the whole step too, to compare" },
    recompute = { type = "boolean", default = false, help = "forward nodes run again, too" },
    accumulate = { type = "boolean", default = true, help = "gradients of several micro-batches" },
-   dtype = { type = "string", default = "f32", help = "of products, for the head" },
-   optimizer = { type = "string", default = core.engine.optimizers()[1].name,
+   dtype = { type = "string", default = "f32",
+      help = "of products: a word in the profile, the graph decides it" },
+   optimizer = { choices = column_of(core.engine.optimizers(), "name"),
+      default = core.engine.optimizers()[1].name,
       help = "whose updates; of what is modelled, always those of AdamW" },
    calibrate = { type = "table", help = "what :calibration() of a measured profile gives" },
    hypers = { type = "table", help = "of the optimizer" },
@@ -308,8 +311,22 @@ local RULES = {
    dropout = { type = "number", min = 0, max = 0.99, help = "probability, else the model's" },
 }
 
+--- Refuses factors that are none.
+local function check_calibration(factors)
+   for op, factor in pairs(factors or {}) do
+      if type(factor) ~= "number" or not (factor > 0 and factor < math.huge) then
+         opts.fail("ft.profile", "option 'calibrate': %s is %s, expected a number above 0",
+            tostring(op), class.told(factor))
+      end
+   end
+end
+
 --- The graph itself, or the training graph of a model.
 local function graph_of(subject, o)
+   if not class.is(subject, "model|graph|ftpipe.graph") then
+      opts.fail("ft.profile", "expected what ft.model or ft.graph gives of a model (ft.graph "
+         .. "\"t5-small\"), got %s", class.quoted(subject))
+   end
    if type(subject) == "userdata" then return subject end
    if class.of(subject) == "graph" then
       return subject.operators or opts.fail("ft.profile", "the graph is not of a model: its nodes "
@@ -369,6 +386,7 @@ function M.new(subject, device, options)
          opts.fail("ft.profile", "option '%s' is of a model; a graph has its own", name)
       end
    end
+   check_calibration(o.calibrate)
    local graph = graph_of(subject, o)
    local t = texts_of(graph)
    local head = head_of(graph, t, device, devices, o)
@@ -524,7 +542,7 @@ end
 M.takes = { ["ft.profile"] = RULES }
 
 guard("ft.profile", M, {
-   new = "subject: model|graph|ftpipe.graph, device: string|table, options?: table",
+   new = "subject: any, device: string|table, options?: table",
    load = "path: string",
 }, "new")
 guard("profile", Profile, {
