@@ -462,6 +462,10 @@ describe("a prediction", function()
          assert.is_true(subject:steady(twice) > 1.5 * subject.seconds)
          assert.fails_with(function() subject:play { 3 } end,
             "subject:play: 'batches': expected an integer, got a table")
+         assert.fails_with(function() subject:play(1e9) end,
+            "subject:play: batches is 1e%+09, expected 1 to %d+ of this many micro%-batches")
+         assert.fails_with(function() subject:timeline { columns = 1e9 } end,
+            "subject:timeline: option 'columns': expected 1 to 10000, got 1000000000")
          assert.fails_with(function() subject:steady { 1 } end,
             "subject:steady: 'factors': expected a number for each of %d stages, got 1$")
          twice[2] = "x"

@@ -22,6 +22,9 @@ local waits = require("ftpipe.schedule.waits")
 local words = require("ftpipe.base.words")
 
 local M = {}
+
+local MOST_PLAYED = 2 ^ 24 -- micro-batches of a simulation, each of several events a stage
+
 local Subject = {}
 Subject.__index = Subject
 Subject.__name = "subject"
@@ -105,8 +108,10 @@ end
 -- @tparam[opt=false] boolean trace whether its .trace is made
 -- @treturn table as played:simulate gives it
 function Subject:play(batches, trace)
-   if batches < 1 then
-      opts.fail("subject:play", "batches is %g, expected 1 or more", batches)
+   local most = math.floor(MOST_PLAYED / self.options.micro_batches)
+   if batches < 1 or batches > most then
+      opts.fail("subject:play", "batches is %g, expected 1 to %d of this many micro-batches",
+         batches, most)
    end
    return playing.speak(self.plays(batches, trace or false))
 end

@@ -37,7 +37,7 @@ A recipe has its own flags: ftpipe recipes/t5_rte.lua --help
   ftpipe recipes/t5_rte.lua --model DIR --data DIR --out out/rte
   ftpipe -e 'print(require("ftpipe").tensor.arange(5))'
 
-signals:     TERM, INT save a run and end it; USR1 saves it, USR2 traces it, QUIT says who waits
+signals:     TERM, INT save a run and end it (twice: at once); USR1 saves, USR2 traces, QUIT reports
 environment: FTPIPE_LUA=DIR   Lua modules that come before those inside the program
              FTPIPE_KERNELS   the best kernels on CPUs, as "avx2" (ftpipe help hardware)
              XDG_CACHE_HOME   what is kept goes to ftpipe/ in it, instead of ~/.cache

@@ -8,7 +8,7 @@ local M = {}
 --- Options of a timeline in characters, for opts.check.
 M.options = {
    batches = { type = "int", min = 1, default = 1 },
-   columns = { type = "int", min = 1, help = "of a row; as the terminal is wide" },
+   columns = { type = "int", min = 1, max = 10000, help = "of a row; as the terminal is wide" },
    ascii = { type = "boolean", help = "no other characters; as the locale says" },
 }
 
