@@ -332,7 +332,12 @@ describe("a run that is resumed", function()
          local first = summary_of()
          assert.is_table(first.staleness_seen)
          assert.is_table(first.shares_percent)
+         local left, others = dir .. "/run/plan.txt.123.0.tmp", dir .. "/run/mine.txt.123.0.tmp"
+         core.sys.write_file(left, "half a plan") -- by a process that was killed
+         core.sys.write_file(others, "mine")
          assert.same(first, summary_of("--resume"))
+         assert.is_nil(core.sys.exists(left))
+         assert.equal("file", core.sys.exists(others))
          assert.same(first, summary_of("--resume")) -- of the one that was kept
          local longer = summary_of("--resume", "--steps=4", "--change-rate")
          assert.equal(4, longer.steps)

@@ -274,10 +274,11 @@ local function summary_after(path, done)
    return ok and summary and summary.steps == done and summary or nil
 end
 
---- Removes what earlier starts have left that is not of this one: what came of them, and models
--- that killed processes had not made whole. Nobody else writes here while the lock is held.
+--- Removes what earlier starts have left that is not of this one: what came of them, and files and
+-- models that killed processes had not made whole. Nobody else writes here while the lock is held.
 local function clear(path)
    os.remove(path .. "/summary.json")
+   for _, file in ipairs(own.unfinished(path)) do os.remove(file) end
    replace.sweep(path, "hf")
 end
 

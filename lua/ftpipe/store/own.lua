@@ -10,7 +10,8 @@ local events = require("ftpipe.store.events")
 local M = {}
 
 -- Behind a name while what has it is not whole: of a file, of a directory or a link.
-local UNFINISHED = { "%.%d+%.%d+%.tmp$", "%.tmp%-%d+$" }
+local UNFINISHED_FILE = "%.%d+%.%d+%.tmp$"
+local UNFINISHED = { UNFINISHED_FILE, "%.tmp%-%d+$" }
 
 local function named(name)
    for _, pattern in ipairs(UNFINISHED) do name = name:gsub(pattern, "") end
@@ -73,6 +74,16 @@ function M.foreign(dir)
    local list, nothing = {}, function() end
    walk(dir, run, { file = nothing, directory = nothing,
       foreign = function(path) list[#list + 1] = path end })
+   return list
+end
+
+--- Paths of files in a run's directory that killed processes had not made whole.
+function M.unfinished(dir)
+   local list = {}
+   for _, name in ipairs(core.sys.list_dir(dir)) do
+      local is_file = name:find(UNFINISHED_FILE) and run(named(name)) == true
+      list[#list + 1] = is_file and dir .. "/" .. name or nil
+   end
    return list
 end
 
