@@ -94,11 +94,25 @@ static void test_hosts(void)
     CHECK(!strcmp(devices[0].name, "0/cpu:0") && !strcmp(devices[5].name, "2/cpu:1"));
 }
 
+typedef struct bad_list {
+    const char *text, *says;
+} bad_list;
+
+static void check_refused(const char *text, const char *says)
+{
+    ft_device devices[FT_MAX_DEVICES];
+    ft_error err = {0};
+    int n = -1;
+    CHECK(ft_devices_parse(text, devices, &n, &err) != FT_OK);
+    CHECK(n == 0);
+    bool has_none = !strcmp(text, "a100") || !strcmp(text, "sim") || !strcmp(text, "hosts:2xfoo");
+    CHECK(!has_none || !strstr(err.message, "mean"));
+    if (!CHECK(strstr(err.message, says))) fprintf(stderr, "  %s: %s\n", text, err.message);
+}
+
 static void test_bad_lists(void)
 {
-    static const struct {
-        const char *text, *says;
-    } cases[] = {
+    static const bad_list cases[] = {
         {"", "expected cpu"},
         {"gpu", "did you mean cuda?"},
         {"gpu:2", "did you mean cuda?"},
@@ -126,12 +140,6 @@ static void test_bad_lists(void)
         {"cpu:2@2GB/s/64MB", "nothing more"},
         {"cpu:2/unpacked/64MB", "nothing more"},
         {"cpu:2/unpack", "a size such as"},
-        {"hosts:", "number of processes"},
-        {"hosts:2", "hosts:2xcpu:4"},
-        {"hosts:2xsim:2x11GB", "devices that processes run on"},
-        {"hosts:2xhosts:2xcpu:1", "devices that processes run on"},
-        {"hosts:2xcpu:0", "from 1 to 1024"},
-        {"hosts:32xcpu:33", "no more than 1024"},
         {"sim", "or sim:8x11GB"},
         {"sim:", "number of devices"},
         {"sim:8", "at its end: expected"},
@@ -146,17 +154,29 @@ static void test_bad_lists(void)
         {"sim:8x11GB/2GB", "nothing more"},
         {"cuda:0", "no CUDA"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ft_device devices[FT_MAX_DEVICES];
-        ft_error err = {0};
-        int n = -1;
-        CHECK(ft_devices_parse(cases[i].text, devices, &n, &err) != FT_OK);
-        CHECK(n == 0);
-        bool has_none = !strcmp(cases[i].text, "a100") || !strcmp(cases[i].text, "sim");
-        CHECK(!has_none || !strstr(err.message, "mean"));
-        if (!CHECK(strstr(err.message, cases[i].says)))
-            fprintf(stderr, "  %s: %s\n", cases[i].text, err.message);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_refused(cases[i].text, cases[i].says);
+}
+
+/* What is wrong behind "hosts:2x" is said of the whole list. */
+static void test_bad_lists_of_hosts(void)
+{
+    static const bad_list cases[] = {
+        {"hosts:", "number of processes"},
+        {"hosts:2", "hosts:2xcpu:4"},
+        {"hosts:2xsim:2x11GB", "devices that processes run on"},
+        {"hosts:2xhosts:2xcpu:1", "devices that processes run on"},
+        {"hosts:2xcpu:0", "from 1 to 1024"},
+        {"hosts:32xcpu:33", "at \"cpu:33\" (character 10): expected no more than 1024"},
+        {"hosts:2xfoo", "device list \"hosts:2xfoo\": at \"foo\" (character 9): expected cpu, "
+                        "cpu:2, cpu:2x4, cpu:2/4GB or cuda:0,1"},
+        {"hosts:2xgpu", "or cuda:0,1 (did you mean cuda?)"},
+        {"hosts:2xcpu:2x", "device list \"hosts:2xcpu:2x\": at its end: expected the threads"},
+        {"hosts:2xcpu:2/2gb", "at \"2gb\" (character 15): expected a size"},
+        {"hosts:2xcuda:0", "device list \"hosts:2xcuda:0\": this build has no CUDA"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_refused(cases[i].text, cases[i].says);
 }
 
 static void test_machine(void)
@@ -330,6 +350,7 @@ int main(void)
     RUN(test_names_and_defaults);
     RUN(test_hosts);
     RUN(test_bad_lists);
+    RUN(test_bad_lists_of_hosts);
     RUN(test_machine);
     RUN(test_allowed_kernels);
     RUN(test_rates);

@@ -36,6 +36,7 @@ typedef struct reader {
     const char *text; /* the whole list */
     const char *at;
     char shown[104]; /* its begin, for messages: without control characters */
+    bool of_hosts;   /* at what each process has */
     ft_error *err;
 } reader;
 
@@ -355,7 +356,55 @@ static ft_status parse_sim(reader *r, ft_device *out, int *n)
     return FT_OK;
 }
 
-/* -- processes ------------------------------------------------------------------------------ */
+/* -- kinds ---------------------------------------------------------------------------------- */
+
+/* The kind of device that a list of no kind may have meant, or NULL. */
+static const char *kind_meant(const char *list, bool of_hosts)
+{
+    static const char *const words[][2] = {
+        {"cpu", "cpu"}, {"cuda", "cuda"}, {"gpu", "cuda"}, {"sim", "sim"}, {"hosts", "hosts"}};
+    enum { OF_HOSTS = 3 }; /* words of those that processes run on */
+    size_t n = of_hosts ? OF_HOSTS : sizeof words / sizeof *words;
+    char word[8] = {0};
+    const char *best = NULL;
+    int least = 2; /* letters that differ: further off, another one is as likely */
+    size_t length = strcspn(list, ":/,");
+    if (length >= sizeof word) return NULL;
+    memcpy(word, list, length);
+    for (size_t i = 0; i < n; i++) {
+        int apart = ft_letters_apart(word, words[i][0]);
+        if (!strcmp(word, words[i][1])) return NULL; /* what is behind it is wrong */
+        if (apart >= least || length < 3) continue;
+        best = words[i][1];
+        least = apart;
+    }
+    return best;
+}
+
+static ft_status refuse_kind(const reader *r)
+{
+    char expected[160];
+    const char *meant = kind_meant(r->at, r->of_hosts);
+    snprintf(expected, sizeof expected, "cpu, cpu:2, cpu:2x4, cpu:2/4GB%s%s%s%s",
+             r->of_hosts ? " or cuda:0,1" : ", cuda:0,1, hosts:2xcpu:1 or sim:8x11GB",
+             meant ? " (did you mean " : "", meant ? meant : "", meant ? "?)" : "");
+    return refuse(r, expected);
+}
+
+/* Devices that processes run on, as a whole list or behind "hosts:2x". */
+static ft_status parse_here(reader *r, ft_device *out, int *n)
+{
+    for (int i = 0; ft_drivers[i]; i++)
+        if (take(r, ft_drivers[i]->name))
+            return ft_drivers[i]->count ? parse_cards(r, ft_drivers[i], out, n)
+                                        : parse_cpu(r, ft_drivers[i], out, n);
+    if (take(r, "cuda"))
+        return ft_fail(r->err, FT_UNSUPPORTED,
+                       "device list \"%s\": this build has no CUDA devices; use cpu:N to run, or "
+                       "sim:8x2080ti to plan and simulate",
+                       r->shown);
+    return refuse_kind(r);
+}
 
 /* "2xcpu:4": what each of two processes has, by rank. */
 static ft_status parse_hosts(reader *r, ft_device *out, int *n)
@@ -363,9 +412,12 @@ static ft_status parse_hosts(reader *r, ft_device *out, int *n)
     int ranks = 0, each = 0;
     FT_TRY(read_count(r, FT_MAX_DEVICES, "the number of processes", &ranks));
     if (!take(r, "x")) return refuse(r, "\"x\" and what each process has, as in hosts:2xcpu:4");
-    if (!strncmp(r->at, "sim", 3) || !strncmp(r->at, "hosts", 5))
+    const char *start = r->at;
+    if (!strncmp(start, "sim", 3) || !strncmp(start, "hosts", 5))
         return refuse(r, "devices that processes run on, as in hosts:2xcpu:4");
-    FT_TRY(ft_devices_parse(r->at, out, &each, r->err));
+    r->of_hosts = true;
+    FT_TRY(parse_here(r, out, &each));
+    r->at = start;
     if (ranks * each > FT_MAX_DEVICES) return refuse_more(r);
     for (int i = ranks * each - 1; i >= 0; i--) {
         char name[sizeof out->name];
@@ -380,37 +432,6 @@ static ft_status parse_hosts(reader *r, ft_device *out, int *n)
     return FT_OK;
 }
 
-/* The kind of device that a list of no kind may have meant, or NULL. */
-static const char *kind_meant(const char *list)
-{
-    static const char *const words[][2] = {
-        {"cpu", "cpu"}, {"cuda", "cuda"}, {"gpu", "cuda"}, {"sim", "sim"}, {"hosts", "hosts"}};
-    char word[8] = {0};
-    const char *best = NULL;
-    int least = 2; /* letters that differ: further off, another one is as likely */
-    size_t length = strcspn(list, ":/,");
-    if (length >= sizeof word) return NULL;
-    memcpy(word, list, length);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        int apart = ft_letters_apart(word, words[i][0]);
-        if (!strcmp(word, words[i][1])) return NULL; /* what is behind it is wrong */
-        if (apart >= least || length < 3) continue;
-        best = words[i][1];
-        least = apart;
-    }
-    return best;
-}
-
-static ft_status refuse_kind(const reader *r)
-{
-    char expected[160];
-    const char *meant = kind_meant(r->at);
-    snprintf(expected, sizeof expected,
-             "cpu, cpu:2, cpu:2x4, cpu:2/4GB, cuda:0,1, hosts:2xcpu:1 or sim:8x11GB%s%s%s",
-             meant ? " (did you mean " : "", meant ? meant : "", meant ? "?)" : "");
-    return refuse(r, expected);
-}
-
 ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *err)
 {
     reader r = {.text = text, .at = text, .err = err};
@@ -419,14 +440,5 @@ ft_status ft_devices_parse(const char *text, ft_device *out, int *n, ft_error *e
     *n = 0;
     if (take(&r, "hosts:")) return parse_hosts(&r, out, n);
     if (take(&r, "sim:")) return parse_sim(&r, out, n);
-    for (int i = 0; ft_drivers[i]; i++)
-        if (take(&r, ft_drivers[i]->name))
-            return ft_drivers[i]->count ? parse_cards(&r, ft_drivers[i], out, n)
-                                        : parse_cpu(&r, ft_drivers[i], out, n);
-    if (take(&r, "cuda"))
-        return ft_fail(err, FT_UNSUPPORTED,
-                       "device list \"%s\": this build has no CUDA devices; use cpu:N to run, or "
-                       "sim:8x2080ti to plan and simulate",
-                       r.shown);
-    return refuse_kind(&r);
+    return parse_here(&r, out, n);
 }

@@ -21,4 +21,6 @@ return {
       "work of a team that does not divide is done twice or never" },
    { "src/device/cpu.c", "ft_cpu_bf16() ? VECTORS_OF_BF16", "ft_cpu_bf16() ? (int)FT_ISA_AVX512",
       "c/device", "kernels of bf16 are not named" },
+   { "src/device/parse.c", "    r->of_hosts = true;\n", "", "c/device",
+      "processes are offered devices that they may not have" },
 }
