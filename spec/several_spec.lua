@@ -240,6 +240,29 @@ describe("a run of several processes", function()
       assert.matches("cpu:2 is of 1 process, and 2 were started: expected devices of 2, as "
          .. "hosts:2xcpu:1", err)
    end)
+
+   it("is rehearsed by as many as it is of", function()
+      local _, err, code = several.run(3, flags("--devices", "hosts:2xcpu:1", "--dry-run"))
+      assert.equal(2, code, err)
+      assert.matches("hosts:2xcpu:1 is of 2 processes, and 3 were started: expected mpirun %-n 2",
+         err)
+      local out
+      out, err, code = several.run(2, flags("--devices", "hosts:2xcpu:1", "--dry-run"))
+      assert.equal(0, code, err)
+      assert.matches("predicted: ", out)
+   end)
+
+   it("has no directory of swaps, which a rehearsal finds", function()
+      local words = flags("--devices", "hosts:2xcpu:1", "--swap", "auto", "--swap-dir", scratch,
+         "--steps", "2")
+      local _, wanted, code = several.run(2, words)
+      assert.equal(2, code, wanted)
+      assert.matches("%-%-swap%-dir is for a run of one process, this one is of 2", wanted)
+      words[#words + 1] = "--dry-run"
+      local _, err, again = several.run(2, words)
+      assert.equal(2, again, err)
+      assert.equal(wanted:match("ftpipe: [^\n]*"), err:match("ftpipe: [^\n]*"))
+   end)
 end)
 
 describe("doc/machines.md", function()
@@ -422,6 +445,14 @@ describe("a run over a slow link", function()
 end)
 
 describe("devices of several processes", function()
+   it("are planned for by one", function()
+      local out, err, code = process.ftpipe(flags("--devices", "hosts:2xcpu:1", "--dry-run"))
+      assert.equal(0, code, err)
+      assert.matches("plan: 1f1b, 2 stages on 2 devices %(hosts:2xcpu:1%)", out)
+      process.refused(2, "%-%-swap%-dir is for a run of one process, this one is of 2",
+         flags("--devices", "hosts:2xcpu:1", "--swap", "auto", "--swap-dir", "/tmp", "--dry-run"))
+   end)
+
    it("are refused where one was started", function()
       process.refused(2, "hosts:2xcpu:1 is of 2 processes, and 1 was started: expected "
          .. "mpirun %-n 2 ftpipe", flags("--devices", "hosts:2xcpu:1", "--steps", "2"))

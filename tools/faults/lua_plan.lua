@@ -165,7 +165,7 @@ return {
    { "lua/ftpipe/plan/swaps.lua", '"updates_at_home") > 0', '"updates_at_home") < 0',
       "spec/swap_dir",
       "a plan that updates in host memory has its state on disk" },
-   { "lua/ftpipe/run/rehearse.lua", "plan:check_swap_dir()", "", "spec/dry_run",
+   { "lua/ftpipe/run/ranks.lua", "plan:check_swap_dir()", "", "spec/dry_run",
       "a dry run does not look for the directory of swaps" },
    { "lua/ftpipe/run/rehearse.lua", "if swap_dir then", "if not plan then", "spec/swap_dir",
       "a dry run does not look for room in the directory of swaps" },

@@ -254,4 +254,9 @@ return {
    { "lua/ftpipe/run/ranks.lua", "plan = said.evaluation.plan:text()",
       "plan = plan.blueprint:plan_text(true)", "spec/several",
       "what an evaluation brings is brought twice by other processes" },
+   { "lua/ftpipe/run/rehearse.lua", "   ranks.check(plan, args, true)\n", "", "spec/several",
+      "a rehearsal takes any number of processes" },
+   { "lua/ftpipe/run/ranks.lua", "if there ~= wanted and (all or not rehearses) then",
+      "if there ~= wanted then", "spec/several",
+      "a plan for several processes cannot be looked at by one" },
 }

@@ -107,25 +107,36 @@ local function launch_words(n)
    return ("%s -n %d ftpipe ..."):format(launcher, n)
 end
 
+--- Raises what keeps a plan from being run by the processes that were started.
+-- @param plan
+-- @tparam table args flags, of which `transport` may be there
+-- @tparam[opt] boolean rehearses nothing runs: a process that was started alone may look at a plan
+--   for several
+-- @treturn int how many processes there are
+function M.check(plan, args, rehearses)
+   transport.check(args, plan.devices)
+   local all, wanted = core.ranks.all(), count_ranks(plan.devices)
+   local there = all and #all or 1
+   if there ~= wanted and (all or not rehearses) then
+      usage("%s is of %s, and %s started: expected %s", plan.devices_name,
+         counted(wanted, "process", "processes"), counted(there, "was", "were"),
+         wanted > 1 and launch_words(wanted)
+            or ("devices of %d, as hosts:%dxcpu:1"):format(there, there))
+   end
+   if wanted > 1 and plan.options.swap_dir then
+      usage.of(plan.options, "{swap_dir} is for a run of one process, this one is of %d", wanted)
+   end
+   plan:check_swap_dir()
+   return there
+end
+
 --- The run of a plan: of this process, or of all that there are, which have one at a time: the one
 -- before it ends.
 -- @param plan
 -- @tparam[opt] table args flags, of which `transport` may be there
 function M.run(plan, args)
    args = args or {}
-   transport.check(args, plan.devices)
-   local all, wanted = core.ranks.all(), count_ranks(plan.devices)
-   local there = all and #all or 1
-   if there ~= wanted then
-      usage("%s is of %s, and %s started: expected %s", plan.devices_name,
-         counted(wanted, "process", "processes"), counted(there, "was", "were"),
-         wanted > 1 and launch_words(wanted)
-            or ("devices of %d, as hosts:%dxcpu:1"):format(there, there))
-   end
-   if there > 1 and plan.options.swap_dir then
-      usage.of(plan.options, "{swap_dir} is for a run of one process, this one is of %d", there)
-   end
-   plan:check_swap_dir()
+   local there = M.check(plan, args)
    if there > 1 then
       if begun.last then begun.last:free() end
       collectgarbage() -- frees one that nobody holds

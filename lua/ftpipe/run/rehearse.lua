@@ -1,11 +1,13 @@
 --- A plan shown, and what its run would stop at before its first step, found without running it, in
 -- the words of the run itself. Flags, data, devices and memory were checked when it was planned;
--- here the rest: another process in --out, NCCL where it is asked for, the directory of swaps and
--- its room, tensors of the checkpoint, arguments with which a run does not go on, the first batch,
--- room for a checkpoint. Nothing is written, and no weight is read.
+-- here the rest: another process in --out, more or fewer processes than devices are of, NCCL where
+-- it is asked for, the directory of swaps and its room, tensors of the checkpoint, arguments with
+-- which a run does not go on, the first batch, room for a checkpoint. Nothing is written, and no
+-- weight is read.
 
 local directories = require("ftpipe.store.directory")
 local feed = require("ftpipe.data.feed")
+local ranks = require("ftpipe.run.ranks")
 local states = require("ftpipe.store.state")
 local transport = require("ftpipe.placement.transport")
 local wanted = require("ftpipe.run.wanted")
@@ -33,8 +35,8 @@ end
 local function rehearse(o)
    local plan, args = o.plan, o.args
    if args.out then directories.check_free(args) end
+   ranks.check(plan, args, true)
    transport.rehearse(args, plan.devices)
-   plan:check_swap_dir()
    local swap_dir = plan.options.swap_dir
    if swap_dir then plan.blueprint:check_swap_room(swap_dir) end
    local from = args.resume and states.find(args.out)
