@@ -445,6 +445,19 @@ describe("a run over a slow link", function()
 end)
 
 describe("devices of several processes", function()
+   it("have costs of which the plan says who measured them", function()
+      local function costs(devices, ...)
+         local out, err, code = process.ftpipe { "recipes/t5_rte.lua", "--max-source", "32",
+            "--devices", devices, "--profile", ... }
+         assert.equal(0, code, err)
+         return out:match("\ncosts: ([^\n]*)")
+      end
+      assert.matches("^measured on .*, by rank 0, taken for all processes$",
+         costs("hosts:2xcpu:1", "fresh", "--dry-run"))
+      assert.matches("^measured on [^,]*$", costs("cpu:2", "fresh", "--dry-run"))
+      assert.equal("modelled", costs("hosts:2xcpu:1", "modelled", "--dry-run"))
+   end)
+
    it("are planned for by one", function()
       local out, err, code = process.ftpipe(flags("--devices", "hosts:2xcpu:1", "--dry-run"))
       assert.equal(0, code, err)

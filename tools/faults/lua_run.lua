@@ -259,4 +259,7 @@ return {
    { "lua/ftpipe/run/ranks.lua", "if there ~= wanted and (all or not rehearses) then",
       "if there ~= wanted then", "spec/several",
       "a plan for several processes cannot be looked at by one" },
+   { "lua/ftpipe/plan/describe.lua", "if plan.devices[#plan.devices].rank > 0 then",
+      "if not plan then", "spec/several",
+      "costs that one process measured look like those of all" },
 }

@@ -180,6 +180,19 @@ local function joint_words(o)
    return n > 1 and (", %d at once forward"):format(n) or ""
 end
 
+--- Where costs are from. Of several processes rank 0 alone measures.
+-- @tparam plan plan
+-- @tparam[opt] string optimizer of the plan
+function M.costs(plan, optimizer)
+   if not plan.profile then return "modelled" end
+   local how, parts = plan.options.profile, { plan.profile:summary(optimizer) }
+   if plan.devices[#plan.devices].rank > 0 then
+      parts[2] = (how == "measured" or how == "fresh") and "by rank 0, taken for all processes"
+         or "taken for all processes"
+   end
+   return table.concat(parts, ", ")
+end
+
 --- Stages, memory of every device, prediction; what does not fit says so first.
 function M.text(plan)
    local o, lines = plan.options, over_lines(plan)
@@ -199,8 +212,7 @@ function M.text(plan)
    lines[#lines + 1] = waiting_line(plan)
    lines[#lines + 1] = clip_line(plan)
    lines[#lines + 1] = precision.words(o.precision, plan.devices[1])
-   lines[#lines + 1] = ("costs: %s"):format(plan.profile
-      and plan.profile:summary(not o.eval_only and o.optimizer or nil) or "modelled")
+   lines[#lines + 1] = "costs: " .. M.costs(plan, not o.eval_only and o.optimizer or nil)
    lines[#lines + 1] = links.words(o.devices)
    lines[#lines + 1] = "memory:"
    for d, row in ipairs(plan.memory) do

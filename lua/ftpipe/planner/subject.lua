@@ -227,8 +227,8 @@ function Subject:text(by_class)
    } do
       lines[#lines + 1] = line
    end
-   local profile = self.plan and self.plan.profile
-   lines[#lines + 1] = profile and "costs: " .. profile:summary(self.options.optimizer)
+   lines[#lines + 1] = self.plan and self.plan.profile
+      and "costs: " .. describe.costs(self.plan, self.options.optimizer)
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
    lines[#lines + 1] = self.plan and swaps.none(self.plan, self.swaps)
    lines[#lines + 1] = staleness.text(self.stages)
