@@ -241,6 +241,44 @@ describe("a run of several processes", function()
          .. "hosts:2xcpu:1", err)
    end)
 
+   it("divides the memory of a machine among its processes", function()
+      local function budgets(ranks, devices)
+         local out, err, code = several.run(ranks, { "-e", ([[
+            local core = require("ftpipe.core")
+            local clusters = require("ftpipe.placement.cluster")
+            local listed = core.engine.devices(%q)
+            local described = clusters { devices = %q, at = { "a", "b" },
+               network = { bandwidth = "1GB/s" } }
+            for d, device in ipairs(core.engine.devices(described)) do
+               assert(device.memory_bytes == listed[d].memory_bytes)
+               print(device.memory_bytes)
+            end]]):format(devices, devices) })
+         assert.equal(0, code, err)
+         local list = {}
+         for bytes in out:gmatch("%d+") do list[#list + 1] = tonumber(bytes) end
+         return list
+      end
+      local sum, all = 0, budgets(2, "hosts:2xcpu:2")
+      for _, bytes in ipairs(all) do
+         assert.equal(all[1], bytes)
+         sum = sum + bytes
+      end
+      local there = core.sys.memory() -- what others take meanwhile is little
+      assert.is_true(#all == 4 and sum > .75 * there and sum < 1.25 * there, sum)
+      assert.same({ 3e9, 3e9 }, budgets(2, "hosts:2xcpu:1/3GB"))
+   end)
+
+   it("plans for the memory that its processes have together", function()
+      local words = flags("--devices", "hosts:2xcpu:1", "--dry-run")
+      local out, err, code = several.run(2, words)
+      assert.equal(0, code, err)
+      local sum = 0
+      for budget in out:gmatch("\n  %d/cpu:0 +[%d.]+ of (%d+) MB: ") do sum = sum + budget end
+      local there = core.sys.memory() / 1e6
+      assert.is_true(sum > .75 * there and sum < 1.25 * there, out)
+      assert.not_matches("budgets: ", out)
+   end)
+
    it("is rehearsed by as many as it is of", function()
       local _, err, code = several.run(3, flags("--devices", "hosts:2xcpu:1", "--dry-run"))
       assert.equal(2, code, err)
@@ -456,6 +494,22 @@ describe("devices of several processes", function()
          costs("hosts:2xcpu:1", "fresh", "--dry-run"))
       assert.matches("^measured on [^,]*$", costs("cpu:2", "fresh", "--dry-run"))
       assert.equal("modelled", costs("hosts:2xcpu:1", "modelled", "--dry-run"))
+   end)
+
+   it("have budgets of which the plan says whose they are, while none is there", function()
+      local function budgets(devices)
+         local out, err, code = process.ftpipe(flags("--devices", devices, "--dry-run"))
+         assert.equal(0, code, err)
+         return out:match("\nbudgets: ([^\n]*)")
+      end
+      assert.equal("of this machine, for each process, since none was started; hosts:2xcpu:1/8GB "
+         .. "says what each has", budgets("hosts:2xcpu:1"))
+      assert.is_nil(budgets("hosts:2xcpu:1/1GB"))
+      assert.is_nil(budgets("cpu:2"))
+      local out, err, code = process.ftpipe { "plan", "t5-small", "--devices", "hosts:2xcpu:1",
+         "--batch", "4", "--profile", "modelled" }
+      assert.equal(0, code, err)
+      assert.matches("\nbudgets: of this machine", out)
    end)
 
    it("are planned for by one", function()

@@ -159,7 +159,7 @@ static void take_part_in(int rank, job *j, void (*lead)(ft_run *run, job *j))
     ft_error err = {FT_OK, ""};
     ft_world *w = NULL;
     ft_run *run = NULL;
-    if (!went(ft_world_open(&w, "1", hear_line, &err), &err)) return;
+    if (!went(ft_world_open(&w, &self, hear_line, &err), &err)) return;
     if (!rank) j->world = w;
     if (went(ft_run_join(&run, j->b[rank], w, FT_CHANNELS_IF_ANY, NULL, &err), &err)) {
         if (rank)

@@ -42,7 +42,7 @@ static void open_without_memory(int rank, void *user)
         ft_error err = {FT_OK, ""};
         int64_t live = ft_alloc_live();
         ft_alloc_fail_after(n);
-        ft_status status = ft_world_open(&w, "1", hear_line, &err);
+        ft_status status = ft_world_open(&w, &self, hear_line, &err);
         ft_alloc_fail_after(0);
         refused += !w;
         HOLDS(w || status == FT_NOMEM);
@@ -54,10 +54,11 @@ static void open_without_memory(int rank, void *user)
 
 static void are_of_two_builds(int rank, void *user)
 {
+    const ft_world_self other = {.version = "2"};
     (void)user;
     ft_world *w = NULL;
     ft_error err = {FT_OK, ""};
-    HOLDS(ft_world_open(&w, rank == 2 ? "2" : "1", hear_line, &err) == FT_INVALID);
+    HOLDS(ft_world_open(&w, rank == 2 ? &other : &self, hear_line, &err) == FT_INVALID);
     HOLDS(!strncmp(err.message, "rank 2 (host ", 13));
     HOLDS(strstr(err.message, ") runs ftpipe 2, build of a test, rank 0 (host ") != NULL);
     ft_world_close(w);

@@ -257,12 +257,13 @@ static inline void run_ranks(int n, void (*run)(int rank, void *user), void *use
 enum { TAG = FT_FIRST_TAG };
 
 static const int64_t LIMIT_NS = INT64_C(600000000000);
+static const ft_world_self self = {.version = "1"};
 
 static inline ft_world *meet(void)
 {
     ft_world *w = NULL;
     ft_error err = {FT_OK, ""};
-    if (!HOLDS(ft_world_open(&w, "1", hear_line, &err) == FT_OK))
+    if (!HOLDS(ft_world_open(&w, &self, hear_line, &err) == FT_OK))
         fprintf(stderr, "%s\n", err.message);
     return w;
 }

@@ -18,6 +18,9 @@ ft_graph *script_check_graph(lua_State *L, int i);
 ft_device *script_check_devices(lua_State *L, int i, int *n);
 /* The same for a key of the table at t. */
 ft_device *script_opt_devices(lua_State *L, int t, const char *key, const char *preset, int *n);
+/* Of each process that has met the others, by rank, the bytes that it may fill: devices of texts
+ * that say no budget have their parts of that from now on. Copied. */
+void script_note_memories(lua_State *L, const int64_t *bytes, int n_ranks);
 /* Options 'optimizer' (preset adamw) and 'hypers' of the table at t; hypers stay on the stack. */
 const ft_optimizer *script_opt_optimizer(lua_State *L, int t);
 const double *script_opt_hypers(lua_State *L, int t, const ft_optimizer *optimizer);

@@ -61,6 +61,9 @@ static void read_device(lua_State *L, int i, ft_device *d)
                      .link_latency_ns = row_integer(L, i, "link_latency_ns", 1, 0, 0x1p53),
                      .library_bytes = row_integer(L, i, "library_bytes", 0, 0, 0x1p53),
                      .host_limit = row_number(L, i, "host_limit", 0, true)};
+    lua_getfield(L, -1, "of_machine");
+    d->of_machine = lua_toboolean(L, -1);
+    lua_pop(L, 1);
     lua_getfield(L, -1, "unpacked");
     d->unpacked = d->kind == FT_DEVICE_CPU && lua_toboolean(L, -1);
     lua_pop(L, 1);
@@ -70,12 +73,36 @@ static void read_device(lua_State *L, int i, ft_device *d)
     lua_pop(L, 1);
 }
 
+static const char MEMORIES[] = "ftpipe.memories";
+
+void script_note_memories(lua_State *L, const int64_t *bytes, int n_ranks)
+{
+    size_t size = (size_t)n_ranks * sizeof *bytes;
+    memcpy(lua_newuserdata(L, size), bytes, size);
+    lua_setfield(L, LUA_REGISTRYINDEX, MEMORIES);
+}
+
+/* Divides what processes may fill among their devices, where it is those that have met. */
+static void share_memory(lua_State *L, ft_device *devices, int n)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, MEMORIES);
+    const int64_t *bytes = lua_touserdata(L, -1);
+    int ranks = devices[n - 1].rank + 1;
+    bool met = bytes && lua_objlen(L, -1) == (size_t)ranks * sizeof *bytes;
+    for (int d = 0; met && d < n; d++) {
+        int64_t part = bytes[devices[d].rank] / (n / ranks);
+        if (devices[d].of_machine && part > 0) devices[d].memory_bytes = part;
+    }
+    lua_pop(L, 1);
+}
+
 /* Those of a text: the room for all that it may mean is left to the collector. */
 static ft_device *push_listed(lua_State *L, const char *text, int *n)
 {
     ft_error err;
     ft_device *room = lua_newuserdata(L, FT_MAX_DEVICES * sizeof *room);
     if (ft_devices_parse(text, room, n, &err) != FT_OK) script_raise(L, &err);
+    share_memory(L, room, *n);
     size_t bytes = (size_t)*n * sizeof *room;
     ft_device *devices = memcpy(lua_newuserdata(L, bytes), room, bytes);
     lua_remove(L, -2);

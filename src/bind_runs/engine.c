@@ -35,15 +35,15 @@ static void set_traits(lua_State *L, const ft_device *device)
  *   0), rank = (of the process that has it), memory_bytes =, flops_per_s =,
  *   bf16_flops_per_s =, f16_flops_per_s =, tf32_flops_per_s =, bytes_per_s =, link_bytes_per_s =,
  *   link_latency_ns =, library_bytes = (what products are computed in, beside what plans place),
- *   host_limit = (bytes a second; 0: none), unpacked = (no packed copies of weights are kept) }
- */
+ *   host_limit = (bytes a second; 0: none), unpacked = (no packed copies of weights are kept),
+ *   of_machine = (its budget is a part of the machine's memory: the text says none) } */
 static int engine_devices(lua_State *L)
 {
     int n;
     const ft_device *devices = script_check_devices(L, 1, &n);
     lua_createtable(L, n, 0);
     for (int d = 0; d < n; d++) {
-        lua_createtable(L, 0, 21);
+        lua_createtable(L, 0, 22);
         lua_pushstring(L, devices[d].name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, devices[d].driver ? devices[d].driver->name : "sim");
@@ -64,6 +64,8 @@ static int engine_devices(lua_State *L)
         script_set_number(L, "host_limit", devices[d].host_limit);
         lua_pushboolean(L, devices[d].unpacked);
         lua_setfield(L, -2, "unpacked");
+        lua_pushboolean(L, devices[d].of_machine);
+        lua_setfield(L, -2, "of_machine");
         lua_rawseti(L, -2, d + 1);
     }
     return 1;

@@ -77,6 +77,16 @@ void script_leave_world(ft_world *world, int code)
     ft_world_close(world);
 }
 
+/* What each process may fill, for lists of devices that say no budgets. */
+static void note_memories(lua_State *L, const ft_world *world)
+{
+    int n = ft_world_size(world);
+    int64_t *bytes = lua_newuserdata(L, (size_t)n * sizeof *bytes);
+    ft_world_memories(world, bytes);
+    script_note_memories(L, bytes, n);
+    lua_pop(L, 1);
+}
+
 /*** Meets the other processes that a launcher of MPI started.
  * @function ranks.open
  * @tparam string version of this program: it and the build are the same everywhere
@@ -85,11 +95,12 @@ static int ranks_open(lua_State *L)
 {
     ft_error err;
     ft_world *world = NULL;
-    const char *version = script_check_string(L, 1);
+    const ft_world_self self = {script_check_string(L, 1), ft_cpu_memory_bytes()};
     if (script_world(L)) return script_fault(L, "the processes have met");
-    ft_status status = ft_world_open(&world, version, script_say_of(L), &err);
+    ft_status status = ft_world_open(&world, &self, script_say_of(L), &err);
     set_world(L, world);
     if (status != FT_OK) return script_raise(L, &err);
+    note_memories(L, world);
     lua_pushinteger(L, ft_world_rank(world));
     return 1;
 }

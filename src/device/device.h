@@ -36,6 +36,7 @@ typedef struct ft_device {
     int card;                       /* that a GPU device is on; several may be on one */
     int rank;                       /* of the process that has it, among those of a run */
     int64_t memory_bytes;           /* budget */
+    bool of_machine;                /* which is a part of the machine's memory: none was said */
     double flops_per_s;             /* f32 multiply-adds count twice */
     double bf16_flops_per_s;        /* the same of products of such numbers, with f32 sums; */
     double f16_flops_per_s;         /* 0: it has none, or they are not known */

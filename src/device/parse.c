@@ -156,6 +156,7 @@ static void fill_cpu(ft_device *out, int n, const cpu_share *share, const ft_dri
                              .index = i,
                              .n_threads = threads,
                              .memory_bytes = memory,
+                             .of_machine = !share->memory,
                              .flops_per_s = flops,
                              .bf16_flops_per_s = bf16,
                              .f16_flops_per_s = driver->kind == FT_DEVICE_GPU ? bf16 : 0,

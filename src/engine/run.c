@@ -404,8 +404,8 @@ ft_status ft_run_new(ft_run **out, const ft_blueprint *blueprint, ft_error *err)
     return ft_run_join(out, blueprint, NULL, FT_CHANNELS_IF_ANY, NULL, err);
 }
 
-/* CPU devices have budgets each, processes of one machine do not know of each other's: what they
- * take together has to be there. */
+/* CPU devices have budgets each, which may be what somebody said: what those of one machine take
+ * together has to be there. */
 static ft_status check_machine(const ft_blueprint *b, const ft_world *world, ft_error *err)
 {
     int64_t sum = 0, has = ft_cpu_memory_bytes();

@@ -24,13 +24,20 @@ enum { FT_FIRST_TAG = 8 };
 /* Tells the user something at once, from any thread: a line, without its end. */
 typedef void ft_world_say(const char *line);
 
+/* What a process tells the others of itself when they meet. */
+typedef struct ft_world_self {
+    const char *version;  /* of the program: the same everywhere, as the build is */
+    int64_t memory_bytes; /* that its machine has for it and others together */
+} ft_world_self;
+
 /* Meets the other processes that a launcher started with this one. `says` hears of losses when they
  * are known, once: launchers end a process soon after another one; and when the others have not
  * come for 8 seconds, which is no error. FT_HANG when MPI has started and others say nothing for
  * 60 seconds, naming their ranks. FT_UNSUPPORTED when this program has no module for MPI,
  * FT_INVALID when they are not all the same build of the same version, naming the rank. Whoever has
  * met others before it failed gets a world all the same, which has failed, to be closed. */
-ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err);
+ft_status ft_world_open(ft_world **out, const ft_world_self *self, ft_world_say *says,
+                        ft_error *err);
 /* Whether there is a module for MPI: its path. */
 bool ft_world_module(char *path, int size);
 /* Waits until all that was sent has arrived, and for the others to close; after a failure it does
@@ -43,6 +50,10 @@ int ft_world_size(const ft_world *world);
 const char *ft_world_host(const ft_world *world, int rank);
 /* Whether that process is on this machine, with the same clock. */
 bool ft_world_is_near(const ft_world *world, int rank);
+/* By rank, the part of its machine's memory that each process may fill: as much as the others
+ * there. Where that is less than an eighth more than another one's it is the same, so that machines
+ * of one kind have devices that are alike. */
+void ft_world_memories(const ft_world *world, int64_t *out);
 
 /* How far that process's clock (base/clock.h) is before this one's, and by how much that may be
  * wrong; both 0 for one on this machine. Beats tell, of rank 0 or to it: false of others, and until

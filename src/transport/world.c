@@ -19,7 +19,7 @@ static void read_line(const char *path, char *out, size_t size)
 }
 
 /* The machine as processes see it: its boot, and the space of process numbers. */
-static void describe_self(hello *h, const char *version)
+static void describe_self(hello *h, const ft_world_self *self)
 {
     char boot[48] = "", space[40] = "";
     memset(h, 0, sizeof *h);
@@ -28,8 +28,9 @@ static void describe_self(hello *h, const char *version)
     ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
     if (n < 0) space[0] = 0;
     snprintf(h->machine, sizeof h->machine, "%s %s", boot, space);
-    describe_build(version, h->build, sizeof h->build);
+    describe_build(self->version, h->build, sizeof h->build);
     h->pid = getpid();
+    h->memory_bytes = self->memory_bytes;
 }
 
 static ft_status check_builds(const ft_world *w, ft_error *err)
@@ -106,11 +107,11 @@ static ft_status say_hello(ft_world *w, int64_t until_ns, ft_error *err)
     return FT_OK;
 }
 
-static ft_status meet(ft_world *w, const char *version, ft_error *err)
+static ft_status meet(ft_world *w, const ft_world_self *self, ft_error *err)
 {
     ft_error error;
     int64_t until_ns = ft_now_ns() + hello_ms(w) * 1000000;
-    describe_self(&w->peers[w->rank].hello, version);
+    describe_self(&w->peers[w->rank].hello, self);
     ft_status status = w->rank ? say_hello(w, until_ns, &error) : hear_hellos(w, until_ns, &error);
     if (status == FT_OK) return check_builds(w, err);
     if (!w->rank) world_tell_loss(w, 0, &error); /* who said hello waits for an answer */
@@ -118,7 +119,7 @@ static ft_status meet(ft_world *w, const char *version, ft_error *err)
     return status;
 }
 
-static ft_status open_world(ft_world **out, const char *version, ft_world_say *says,
+static ft_status open_world(ft_world **out, const ft_world_self *self, ft_world_say *says,
                             int64_t limit_ms, ft_error *err)
 {
     *out = NULL;
@@ -151,7 +152,7 @@ static ft_status open_world(ft_world **out, const char *version, ft_world_say *s
     pthread_mutex_init(&w->lock, NULL);
     prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns: naps between looks are short */
     *out = w;
-    ft_status status = meet(w, version, err);
+    ft_status status = meet(w, self, err);
     if (status == FT_OK) {
         watch_open(w);
         status = ft_thread_start(&w->helper, world_help, w, err);
@@ -182,21 +183,22 @@ static void *keep_vigil(void *arg)
     return NULL;
 }
 
-ft_status world_open_within(ft_world **out, const char *version, ft_world_say *says,
+ft_status world_open_within(ft_world **out, const ft_world_self *self, ft_world_say *says,
                             int64_t limit_ms, ft_error *err)
 {
     vigil v = {.says = says};
     pthread_t keeper;
     bool kept = ft_thread_start(&keeper, keep_vigil, &v, NULL) == FT_OK;
-    ft_status status = open_world(out, version, says, limit_ms, err);
+    ft_status status = open_world(out, self, says, limit_ms, err);
     ft_gate_open(&v.over);
     if (kept) pthread_join(keeper, NULL);
     return status;
 }
 
-ft_status ft_world_open(ft_world **out, const char *version, ft_world_say *says, ft_error *err)
+ft_status ft_world_open(ft_world **out, const ft_world_self *self, ft_world_say *says,
+                        ft_error *err)
 {
-    return world_open_within(out, version, says, HELLO_MS, err);
+    return world_open_within(out, self, says, HELLO_MS, err);
 }
 
 static const int64_t LEAVE_NS = INT64_C(10000000000); /* that others have to leave */
@@ -312,11 +314,6 @@ int ft_world_size(const ft_world *w)
 const char *ft_world_host(const ft_world *w, int rank)
 {
     return w->peers[rank].hello.host;
-}
-
-bool ft_world_is_near(const ft_world *w, int rank)
-{
-    return strcmp(w->peers[rank].hello.machine, w->peers[w->rank].hello.machine) == 0;
 }
 
 void ft_world_library(const ft_world *w, char *out, int size)

@@ -20,7 +20,7 @@ enum { PIECE = 1 << 30 };
 /* What a process says of itself first. */
 typedef struct hello {
     char host[FT_HOST_NAME], machine[96], build[80];
-    int64_t pid;
+    int64_t pid, memory_bytes;
 } hello;
 
 /* What a beat says of time; of the last beat that came the other way, when that was sent, by the
@@ -129,7 +129,7 @@ void world_fail(ft_world *world, const ft_error *error);
 /* Waits until all that was to be sent is sent, or for so long; negative: without a limit. */
 void world_flush(ft_world *world, int64_t limit_ns);
 /* ft_world_open with another limit than HELLO_MS. */
-ft_status world_open_within(ft_world **out, const char *version, ft_world_say *says,
+ft_status world_open_within(ft_world **out, const ft_world_self *self, ft_world_say *says,
                             int64_t limit_ms, ft_error *err);
 /* watch.c: the thread that carries on and watches; stops at world->stop. */
 void *world_help(void *arg);

@@ -262,4 +262,7 @@ return {
    { "lua/ftpipe/plan/describe.lua", "if plan.devices[#plan.devices].rank > 0 then",
       "if not plan then", "spec/several",
       "costs that one process measured look like those of all" },
+   { "lua/ftpipe/plan/describe.lua", "not last.of_machine or core.ranks.all() then",
+      "not last.of_machine then", "spec/several",
+      "processes that have met are thought to have been planned without" },
 }

@@ -48,4 +48,6 @@ return {
       "if (w->packed_from[i]) continue;", "spec/packs", "packed copies of the first weights stay" },
    { "src/script/script.c", "    mend_lengths(L);\n", "", "spec/host",
       "compiled Lua reads the length that a table had before" },
+   { "src/bind_graphs/devices.c", "    share_memory(L, room, *n);\n", "", "spec/several",
+      "processes of one machine have its memory each" },
 }

@@ -193,6 +193,16 @@ function M.costs(plan, optimizer)
    return table.concat(parts, ", ")
 end
 
+--- Whose memory devices of several processes have while none of these was started; nil where their
+-- own is known, or was said.
+-- @tparam table devices rows of core.engine.devices
+function M.budgets(devices)
+   local last = devices[#devices]
+   if last.rank == 0 or not last.of_machine or core.ranks.all() then return nil end
+   return "budgets: of this machine, for each process, since none was started; "
+      .. "hosts:2xcpu:1/8GB says what each has"
+end
+
 --- Stages, memory of every device, prediction; what does not fit says so first.
 function M.text(plan)
    local o, lines = plan.options, over_lines(plan)
@@ -218,6 +228,7 @@ function M.text(plan)
    for d, row in ipairs(plan.memory) do
       lines[#lines + 1] = memory_row(plan.devices[d].name, row, plan.devices[d].memory_bytes)
    end
+   lines[#lines + 1] = M.budgets(plan.devices)
    lines[#lines + 1] = (fits and "proved: " or "proved, were there room: ")
       .. playing.proof(plan.blueprint:stages())
    lines[#lines + 1] = executed_line(plan)

@@ -227,6 +227,7 @@ function Subject:text(by_class)
    } do
       lines[#lines + 1] = line
    end
+   lines[#lines + 1] = self.plan and describe.budgets(self.plan.devices)
    lines[#lines + 1] = self.plan and self.plan.profile
       and "costs: " .. describe.costs(self.plan, self.options.optimizer)
    for _, line in ipairs(self.swaps or {}) do lines[#lines + 1] = line end
