@@ -241,6 +241,59 @@ describe("a run of several processes", function()
          .. "hosts:2xcpu:1", err)
    end)
 
+   it("says when its processes have other kernels, and goes on knowing it", function()
+      if core.sys.kernels() == "base" then return pending("there are no other kernels here") end
+      local out = scratch .. "/kernels"
+      local said = "the kernels of its processes differ, and so may the last bits of numbers from "
+         .. "those of one process: " .. core.sys.kernels() .. " at rank 0, base at rank 1; "
+         .. "FTPIPE_KERNELS=base for all of them (mpirun -x FTPIPE_KERNELS=base) makes them the "
+         .. "same\n"
+      local function train(mixed, n, ...)
+         local words = flags("--devices", ("hosts:%dxcpu:1"):format(n), "--eval-limit", "4", ...)
+         local before = { [n - 1] = mixed and "env FTPIPE_KERNELS=base" or nil }
+         local _, err, code = process.shell(several.command(n, words, nil, before) .. " </dev/null")
+         assert.equal(0, code, err)
+         return err
+      end
+      local function processor(path)
+         return core.json.decode(core.sys.read_file(path)).processor
+      end
+      local err = train(true, 2, "--steps", "2", "--out", out)
+      local at = err:find(said, 1, true)
+      assert.is_truthy(at, err)
+      assert.is_nil(err:find("the kernels of its", at + 1, true))
+      local both = processor(out .. "/checkpoints/latest/state/state.json")
+      assert.matches("^[^()]*.* %([^()]+%) at rank 0, .* %(base%) at rank 1$", both)
+      assert.equal(both, processor(out .. "/run.json"))
+
+      err = train(true, 2, "--steps", "3", "--out", out, "--resume")
+      assert.not_matches("was written on", err)
+      err = train(false, 2, "--steps", "4", "--out", out, "--resume")
+      assert.not_matches("the kernels of its", err)
+      local here = both:match("^(.*) at rank 0, ")
+      assert.is_truthy(err:find("was written on " .. both .. ", this is " .. here .. ": numbers",
+         1, true), err)
+      assert.equal(here, processor(out .. "/checkpoints/latest/state/state.json"))
+   end)
+
+   it("computes what one does with the same kernels", function()
+      local function train(name, prefix, words)
+         for _, word in ipairs { "--steps", "3", "--eval-limit", "4", "--out",
+            scratch .. "/" .. name } do words[#words + 1] = word end
+         local _, err, code = process.shell("env FTPIPE_KERNELS=base " .. prefix(words)
+            .. " </dev/null")
+         assert.equal(0, code, err)
+         assert.not_matches("kernels", err)
+         return kept(scratch .. "/" .. name, 3)
+      end
+      local one = train("base1", function(words)
+         return core.sys.executable() .. " " .. table.concat(words, " ")
+      end, flags("--devices", "cpu:2"))
+      local two = train("base2", function(words) return several.command(2, words) end,
+         flags("--devices", "hosts:2xcpu:1"))
+      assert.same(one, two)
+   end)
+
    it("divides the memory of a machine among its processes", function()
       local function budgets(ranks, devices)
          local out, err, code = several.run(ranks, { "-e", ([[

@@ -54,7 +54,7 @@ static void open_without_memory(int rank, void *user)
 
 static void are_of_two_builds(int rank, void *user)
 {
-    const ft_world_self other = {.version = "2"};
+    const ft_world_self other = {"2", 1, "another"};
     (void)user;
     ft_world *w = NULL;
     ft_error err = {FT_OK, ""};

@@ -46,10 +46,14 @@ static void share_machines(int rank, void *user)
     const machines *m = user;
     ft_world *w = NULL;
     int64_t parts[MOST_RANKS];
-    const ft_world_self own = {"1", m->says[rank]};
+    char words[2 * FT_PROCESSOR_WORDS];
+    snprintf(words, sizeof words, "%0*d", (int)sizeof words - 1, rank);
+    const ft_world_self own = {"1", m->says[rank], rank ? "base" : words};
     HOLDS(ft_world_open(&w, &own, hear_line, NULL) == FT_OK);
     for (int r = 0; r < MOST_RANKS; r++) {
         HOLDS(w->peers[r].hello.memory_bytes == m->says[r]);
+        HOLDS(r ? !strcmp(ft_world_processor(w, r), "base")
+                : strlen(ft_world_processor(w, r)) == FT_PROCESSOR_WORDS - 1);
         w->peers[r].hello.machine[0] ^= m->of[r];
     }
     ft_world_memories(w, parts);

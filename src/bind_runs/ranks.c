@@ -90,12 +90,14 @@ static void note_memories(lua_State *L, const ft_world *world)
 /*** Meets the other processes that a launcher of MPI started.
  * @function ranks.open
  * @tparam string version of this program: it and the build are the same everywhere
+ * @tparam string processor this process's, with its kernels
  * @treturn int the rank of this process, from 0 */
 static int ranks_open(lua_State *L)
 {
     ft_error err;
     ft_world *world = NULL;
-    const ft_world_self self = {script_check_string(L, 1), ft_cpu_memory_bytes()};
+    const ft_world_self self = {script_check_string(L, 1), ft_cpu_memory_bytes(),
+                                script_check_string(L, 2)};
     if (script_world(L)) return script_fault(L, "the processes have met");
     ft_status status = ft_world_open(&world, &self, script_say_of(L), &err);
     set_world(L, world);
@@ -107,17 +109,19 @@ static int ranks_open(lua_State *L)
 
 /*** The processes there are.
  * @function ranks.all
- * @treturn table by rank, from 1 on: { host =, near = (on this machine) }; nil in a process that
- *   was started alone */
+ * @treturn table by rank, from 1 on: { host =, near = (on this machine), processor = (with its
+ *   kernels) }; nil in a process that was started alone */
 static int ranks_all(lua_State *L)
 {
     const ft_world *world = script_world(L);
     if (!world) return 0;
     lua_createtable(L, ft_world_size(world), 0);
     for (int r = 0; r < ft_world_size(world); r++) {
-        lua_createtable(L, 0, 2);
+        lua_createtable(L, 0, 3);
         lua_pushstring(L, ft_world_host(world, r));
         lua_setfield(L, -2, "host");
+        lua_pushstring(L, ft_world_processor(world, r));
+        lua_setfield(L, -2, "processor");
         lua_pushboolean(L, ft_world_is_near(world, r));
         lua_setfield(L, -2, "near");
         lua_rawseti(L, -2, r + 1);

@@ -16,7 +16,7 @@
 
 typedef struct ft_world ft_world;
 
-enum { FT_HOST_NAME = 64, FT_AT_WORDS = 160, FT_REMARK_WORDS = 256 };
+enum { FT_HOST_NAME = 64, FT_AT_WORDS = 160, FT_REMARK_WORDS = 256, FT_PROCESSOR_WORDS = 96 };
 
 /* Callers' tags are from here on; lower ones are the world's own. */
 enum { FT_FIRST_TAG = 8 };
@@ -26,8 +26,9 @@ typedef void ft_world_say(const char *line);
 
 /* What a process tells the others of itself when they meet. */
 typedef struct ft_world_self {
-    const char *version;  /* of the program: the same everywhere, as the build is */
-    int64_t memory_bytes; /* that its machine has for it and others together */
+    const char *version;   /* of the program: the same everywhere, as the build is */
+    int64_t memory_bytes;  /* that its machine has for it and others together */
+    const char *processor; /* and its kernels, in words, cut at FT_PROCESSOR_WORDS */
 } ft_world_self;
 
 /* Meets the other processes that a launcher started with this one. `says` hears of losses when they
@@ -44,10 +45,12 @@ bool ft_world_module(char *path, int size);
  * not. NULL is accepted. */
 void ft_world_close(ft_world *world);
 
-/* This process's number, from 0; how many there are; the host of one, as it calls itself. */
+/* This process's number, from 0; how many there are; the host of one, as it calls itself; what it
+ * said of its processor. */
 int ft_world_rank(const ft_world *world);
 int ft_world_size(const ft_world *world);
 const char *ft_world_host(const ft_world *world, int rank);
+const char *ft_world_processor(const ft_world *world, int rank);
 /* Whether that process is on this machine, with the same clock. */
 bool ft_world_is_near(const ft_world *world, int rank);
 /* By rank, the part of its machine's memory that each process may fill: as much as the others

@@ -31,6 +31,7 @@ static void describe_self(hello *h, const ft_world_self *self)
     describe_build(self->version, h->build, sizeof h->build);
     h->pid = getpid();
     h->memory_bytes = self->memory_bytes;
+    snprintf(h->processor, sizeof h->processor, "%s", self->processor);
 }
 
 static ft_status check_builds(const ft_world *w, ft_error *err)
@@ -314,6 +315,11 @@ int ft_world_size(const ft_world *w)
 const char *ft_world_host(const ft_world *w, int rank)
 {
     return w->peers[rank].hello.host;
+}
+
+const char *ft_world_processor(const ft_world *w, int rank)
+{
+    return w->peers[rank].hello.processor;
 }
 
 void ft_world_library(const ft_world *w, char *out, int size)

@@ -19,7 +19,7 @@ enum { PIECE = 1 << 30 };
 
 /* What a process says of itself first. */
 typedef struct hello {
-    char host[FT_HOST_NAME], machine[96], build[80];
+    char host[FT_HOST_NAME], machine[96], build[80], processor[FT_PROCESSOR_WORDS];
     int64_t pid, memory_bytes;
 } hello;
 

@@ -265,4 +265,11 @@ return {
    { "lua/ftpipe/plan/describe.lua", "not last.of_machine or core.ranks.all() then",
       "not last.of_machine then", "spec/several",
       "processes that have met are thought to have been planned without" },
+   { "lua/ftpipe/run/init.lua", "   if kernels then run:say(kernels) end\n", "", "spec/several",
+      "processes with other kernels give other bits without a word" },
+   { "lua/ftpipe/store/state.lua", "then return processors.all() end",
+      'then return require("ftpipe.base.processor")() end', "spec/several",
+      "a checkpoint knows the processor of rank 0 alone" },
+   { "lua/ftpipe/base/processors.lua", "least = math.min(least, k)", "least = k",
+      "spec/processors", "all are told to take kernels that one of them lacks" },
 }

@@ -116,6 +116,8 @@ function M.new(o)
    run.watch = watchdog.new(run)
    local slow = plan:slow_disk(run.engine:swap_rate())
    if slow then run:say(slow) end
+   local kernels = ranks.kernels_words(plan)
+   if kernels then run:say(kernels) end
    core.sys.hear_asks(true) -- the watch and the training loop look at them
    local from = run:find_start()
    if from then

@@ -5,6 +5,8 @@
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local links = require("ftpipe.placement.links")
+local processor = require("ftpipe.base.processor")
+local processors = require("ftpipe.base.processors")
 local transport = require("ftpipe.placement.transport")
 local usage = require("ftpipe.base.usage")
 
@@ -130,6 +132,16 @@ function M.check(plan, args, rehearses)
    return there
 end
 
+--- What a run of processes whose kernels differ says at its start; nil where they do not, or cards
+-- compute.
+function M.kernels_words(plan)
+   local differ, least = processors.differ()
+   if not differ or not plan.devices[1].in_host then return nil end
+   return ("the kernels of its processes differ, and so may the last bits of numbers from those of "
+      .. "one process: %s; FTPIPE_KERNELS=%s for all of them (mpirun -x FTPIPE_KERNELS=%s) makes "
+      .. "them the same"):format(differ, least, least)
+end
+
 --- The run of a plan: of this process, or of all that there are, which have one at a time: the one
 -- before it ends.
 -- @param plan
@@ -173,7 +185,7 @@ end
 
 --- Meets the other processes; those besides rank 0 serve.
 function M.join()
-   local rank = core.ranks.open(core.version)
+   local rank = core.ranks.open(core.version, processor())
    if rank > 0 then serve(rank) end
 end
 

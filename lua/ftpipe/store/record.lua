@@ -5,7 +5,8 @@
 --    command  the words that started it
 --    commit   of git, where the recipe lies in a tree of it (commit.lua)
 --    host     the machine's name
---    processor  its own, and the kernels that run on it
+--    processor  its own, and the kernels that run on it; of several processes that differ, which
+--             ranks have which
 --    devices  their names
 --    started  when, as 2026-11-23T01:00:00Z; of a run that goes on, when that began
 --    state    "running" until its end; then "done", "stopped" by a signal, or "failed"
@@ -27,7 +28,7 @@ local copy = require("ftpipe.base.copy")
 local commit = require("ftpipe.store.commit")
 local core = require("ftpipe.core")
 local named = require("ftpipe.base.named")
-local processor = require("ftpipe.base.processor")
+local processors = require("ftpipe.base.processors")
 local run_name = require("ftpipe.store.name")
 local shown = require("ftpipe.base.shown")
 local small_file = require("ftpipe.base.small_file")
@@ -128,7 +129,7 @@ function M.of(run)
       command = command(),
       commit = commit_of_script(),
       host = host(),
-      processor = processor(),
+      processor = processors.all(),
       devices = core.json.array(column(run.plan.devices, "name")),
       started = now(),
       state = "running",

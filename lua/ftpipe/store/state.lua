@@ -18,7 +18,7 @@ local figures = require("ftpipe.store.figures")
 local malformed = require("ftpipe.base.malformed")
 local named = require("ftpipe.base.named")
 local numbers = require("ftpipe.store.numbers")
-local processor = require("ftpipe.base.processor")
+local processors = require("ftpipe.base.processors")
 local replace = require("ftpipe.model.replace")
 local scaling = require("ftpipe.base.scaling")
 local small_file = require("ftpipe.base.small_file")
@@ -141,10 +141,10 @@ local function tensors_of(run)
    return list
 end
 
---- What computes the run's numbers here; nil where cards do.
+--- What computes the run's numbers here, in all its processes; nil where cards do.
 local function processor_of(run)
    for _, device in ipairs(run.plan.devices) do
-      if device.in_host then return processor() end
+      if device.in_host then return processors.all() end
    end
 end
 
