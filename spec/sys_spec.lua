@@ -1,5 +1,6 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
+local process = require("spec.support.process")
 
 local sys = core.sys
 
@@ -44,6 +45,21 @@ describe("core.sys", function()
       assert.is_true(now > 1e6 and most >= now / 2)
       assert.is_true(sys.getpid() > 0)
       assert.equal("file", (sys.exists(sys.executable())))
+   end)
+
+   it("knows its program when that is replaced, and says that it was removed", function()
+      local program = directory .. "/program"
+      local out, err, code = process.shell(([[
+         cp %s %s
+         timeout 60 %s -e '
+            local sys = require("ftpipe.core").sys
+            os.execute("cp %s %s.new; mv %s.new %s")
+            print(sys.executable())
+            os.remove("%s")
+            print(select(2, pcall(sys.executable)).message)']]):format(sys.executable(), program,
+         program, program, program, program, program, program))
+      assert.equal(0, code, err)
+      assert.equal(("%s\n%s: the program was removed while it ran\n"):format(program, program), out)
    end)
 
    it("has no interrupt pending", function()

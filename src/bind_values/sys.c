@@ -106,17 +106,30 @@ static int sys_allocs(lua_State *L)
     return 2;
 }
 
-/* executable(): the path of the running program. */
+/* What the kernel puts behind the path of a program whose file is gone. */
+static const char deleted[] = " (deleted)";
+
+/* executable(): the path of the running program, where a new one has taken its place since of that;
+ * raises where none has. */
 static int sys_executable(lua_State *L)
 {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    ft_error err;
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n <= 0) {
-        ft_error err;
         ft_fail(&err, FT_IO, "/proc/self/exe: %s", strerror(errno));
         return script_raise(L, &err);
     }
-    lua_pushlstring(L, path, (size_t)n);
+    path[n] = '\0';
+    ssize_t kept = n - (ssize_t)(sizeof deleted - 1);
+    if (kept > 0 && strcmp(path + kept, deleted) == 0 && access(path, F_OK) != 0) {
+        path[kept] = '\0';
+        if (access(path, F_OK) != 0) {
+            ft_fail(&err, FT_IO, "%.200s: the program was removed while it ran", path);
+            return script_raise(L, &err);
+        }
+    }
+    lua_pushstring(L, path);
     return 1;
 }
 

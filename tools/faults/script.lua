@@ -23,6 +23,8 @@ return {
       "empty tables are arrays" },
    { "src/bind_values/sys.c", "script_hold_interrupt(L, lua_toboolean(L, 1));",
       "(void)L;", "spec/signals spec/resume", "a signal is never held" },
+   { "src/bind_values/sys.c", "path[kept] = '\\0';", "", "spec/sys",
+      "a program that was replaced has no path" },
    { "src/bind_graphs/program.c", "if (status == FT_OK) status = check_watch(&watch, &err);", "",
       "spec/predict", "a run that has to be finite says nothing of what is not" },
    { "src/app/main.c",

@@ -7,7 +7,8 @@ local core = require("ftpipe.core")
 -- @treturn[opt] string nil where there is none
 return function(path)
    if core.sys.exists(path) == "file" then return path end
-   local root = core.sys.executable():match("^(.*)/bin/[^/]*$")
+   local found, program = pcall(core.sys.executable) -- not where it was removed while it runs
+   local root = found and program:match("^(.*)/bin/[^/]*$")
    local installed = root and ("%s/share/ftpipe/%s"):format(root, path)
    return installed and core.sys.exists(installed) == "file" and installed or nil
 end

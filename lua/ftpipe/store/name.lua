@@ -33,8 +33,9 @@ end
 --- The path of the script that this process runs; nil at the prompt.
 function M.script()
    local path = arg and arg[0]
+   local _, program = pcall(core.sys.executable) -- a problem, where it was removed: no path
    local is_script = path and core.sys.exists(path) == "file"
-      and core.sys.real_path(path) ~= core.sys.executable()
+      and core.sys.real_path(path) ~= program
    return is_script and path or nil
 end
 
