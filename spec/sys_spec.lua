@@ -69,6 +69,28 @@ describe("core.sys", function()
    end)
 end)
 
+describe("core.process", function()
+   local function started(words, file)
+      local out, err, code = process.ftpipe { "-e", ([[
+         local process = require("ftpipe.core").process
+         local pid, code = process.start({ %q }, %s, nil, {})
+         repeat
+            process.sleep(0.01)
+            code = process.poll(pid)
+         until code
+         os.exit(code)]]):format(words, file and ("%q"):format(file) or "nil") }
+      assert.equal("", out)
+      return err, code
+   end
+
+   it("says what a child cannot open, and which program cannot be started", function()
+      assert.same({ "ftpipe: /none/file cannot be opened: No such file or directory\n", 126 },
+         { started("/bin/true", "/none/file") })
+      assert.same({ "ftpipe: /none/program cannot be started: No such file or directory\n", 127 },
+         { started("/none/program") })
+   end)
+end)
+
 describe("core", function()
    it("raises errors that carry status, message and exit code", function()
       local ok, problem = pcall(core.fail, "plan infeasible", "no room")

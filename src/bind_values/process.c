@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,10 +61,24 @@ typedef struct child {
     pid_t parent;
 } child;
 
-static void redirect(const char *path, int fd)
+/* In the child: says in one piece what cannot be done with a path, and ends it. */
+static _Noreturn void end_child(const char *path, const char *what, int code)
 {
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file < 0 || dup2(file, fd) < 0) _exit(126);
+    const char *why = strerrordesc_np(errno);
+    const char *const texts[] = {"ftpipe: ", path, what, why ? why : "unknown error", "\n"};
+    enum { N = sizeof texts / sizeof *texts };
+    struct iovec parts[N];
+    for (int i = 0; i < N; i++)
+        parts[i] = (struct iovec){(char *)(uintptr_t)texts[i], strlen(texts[i])};
+    ssize_t written = writev(STDERR_FILENO, parts, N);
+    (void)written; /* nobody else could be told */
+    _exit(code);
+}
+
+static void redirect(const char *path, int flags, int fd)
+{
+    int file = open(path, flags | O_CLOEXEC, 0666);
+    if (file < 0 || dup2(file, fd) < 0) end_child(path, " cannot be opened: ", 126);
 }
 
 /* In the child: calls only what is safe behind fork. */
@@ -76,12 +91,12 @@ static void become(const child *c)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != c->parent) _exit(143); /* it is gone already */
     if (c->cpus) sched_setaffinity(0, sizeof *c->cpus, c->cpus);
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) _exit(126);
-    if (c->out) redirect(c->out, STDOUT_FILENO);
-    if (c->err) redirect(c->err, STDERR_FILENO);
+    const int appends = O_WRONLY | O_CREAT | O_APPEND;
+    redirect("/dev/null", O_RDONLY, STDIN_FILENO);
+    if (c->out) redirect(c->out, appends, STDOUT_FILENO);
+    if (c->err) redirect(c->err, appends, STDERR_FILENO);
     execve(c->argv[0], (char *const *)(uintptr_t)c->argv, c->environment);
-    _exit(127);
+    end_child(c->argv[0], " cannot be started: ", 127);
 }
 
 /* The environment with `more` in front, which come first; for free. NULL without memory. */
@@ -100,7 +115,8 @@ static char **join_environment(const char **more)
 
 /* start(argv, out, err, { "NAME=value", ... }, cpus): the number of a new process that runs argv[1]
  * (a path) with what it prints appended to files, or, where one is nil, where this process prints;
- * cpus, a list, are those it may use. */
+ * cpus, a list, are those it may use. Where a file cannot be opened, or the program not be started,
+ * it says so on its stderr, and ends with 126, or 127. */
 static int process_start(lua_State *L)
 {
     lua_settop(L, 5);

@@ -25,6 +25,8 @@ return {
       "(void)L;", "spec/signals spec/resume", "a signal is never held" },
    { "src/bind_values/sys.c", "path[kept] = '\\0';", "", "spec/sys",
       "a program that was replaced has no path" },
+   { "src/bind_values/process.c", 'end_child(path, " cannot be opened: ", 126);', "_exit(126);",
+      "spec/sys", "a child does not say what it cannot open" },
    { "src/bind_graphs/program.c", "if (status == FT_OK) status = check_watch(&watch, &err);", "",
       "spec/predict", "a run that has to be finite says nothing of what is not" },
    { "src/app/main.c",
