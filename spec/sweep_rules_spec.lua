@@ -106,6 +106,18 @@ describe("what a sweep gives up", function()
    end)
 end)
 
+describe("a trial that does not start", function()
+   it("is said to be none, in the words of its log", function()
+      files.in_directory(function(dir)
+         local log = dir .. "/log"
+         core.sys.write_file(log, "ftpipe: /x cannot be started: Permission denied\n")
+         assert.equal("the program could not be started: /x cannot be started: Permission denied",
+            ends.note(127, log))
+         assert.equal("the program could not be started", ends.note(126, dir .. "/none"))
+      end)
+   end)
+end)
+
 describe("trials that end alike", function()
    local SPACE = spaces.parameters { a = { 1, 2 }, b = { "x" }, c = ft.sweep.linear(0, 1) }
 

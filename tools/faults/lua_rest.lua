@@ -72,4 +72,6 @@ return {
       "answers to a file pass over blank lines as they count" },
    { "lua/ftpipe/sweep/controller.lua", "core.sys.pass_over_asks()", "core.sys.hear_asks(true)",
       "spec/sweep", "what asks runs to save ends their sweep" },
+   { "lua/ftpipe/sweep/ends.lua", '[127] = { note = "the program could not be started" },', "",
+      "spec/sweep_rules", "a trial that does not start is one that failed" },
 }

@@ -14,6 +14,8 @@ local ENDS = {
    [5] = { note = "a device was lost" },
    [6] = { note = "files could not be read or written" },
    [75] = { note = "it was stopped" },
+   [126] = { note = "the program could not be started" },
+   [127] = { note = "the program could not be started" },
 }
 
 local MOST_SAID = 160 -- characters of a trial's own words in its note
