@@ -534,6 +534,16 @@ describe("a run that cannot be resumed", function()
       end)
    end)
 
+   it("says what allows fewer devices where weights are late", function()
+      files.in_directory(function(dir)
+         local flags = { "--out", dir .. "/run", "--schedule", "async", "--resume" }
+         follow(dir, { flags = with(flags, "--devices", "cpu:3") })
+         refused(dir, 2, "%-%-resume: the plan in %S+/run/plan.txt has stages on 3 devices, and "
+            .. "there are 2: give as many, or %-%-change%-schedule, which goes on with other "
+            .. "stages and so other numbers\n", with(flags, "--devices", "cpu:2"))
+      end)
+   end)
+
    it("says which step it has reached where it would end before", function()
       files.in_directory(function(dir)
          local flags = { "--out", dir .. "/run", "--lr-schedule", "constant" }

@@ -227,4 +227,6 @@ return {
       "spec/evaluation", "replicas of an evaluation alone are cut by a graph of training" },
    { "lua/ftpipe/plan/init.lua", "o.eval_only and graphs.evaluation or graphs", "graphs",
       "spec/evaluation", "stages of an evaluation alone are counted in a graph of training" },
+   { "lua/ftpipe/plan/arguments.lua", "      check_recorded(recorded, args)\n", "", "spec/resume",
+      "nobody says what allows fewer devices to late weights" },
 }

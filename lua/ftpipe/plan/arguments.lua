@@ -11,6 +11,7 @@ local late = require("ftpipe.schedule.late")
 local named = require("ftpipe.base.named")
 local options = require("ftpipe.plan.options")
 local opts = require("ftpipe.base.opts")
+local partitions = require("ftpipe.plan.partition")
 local placement = require("ftpipe.placement")
 local schedules = require("ftpipe.schedule")
 local transport = require("ftpipe.placement.transport")
@@ -74,6 +75,16 @@ local function profile_rule(args)
    return core.engine.devices(args.devices)[1].in_host and "measured" or "modelled"
 end
 
+--- Refuses fewer devices than a recorded plan has stages on.
+local function check_recorded(path, args)
+   local wanted, there = partitions.devices_of(path), #core.engine.devices(args.devices)
+   if wanted > there then
+      usage.of(args, "{resume}: the plan in %s has stages on %d devices, and there are %d: give "
+         .. "as many, or {change_schedule}, which goes on with other stages and so other numbers",
+         path, wanted, there)
+   end
+end
+
 --- Where the stages come from. What an asynchronous run computes depends on them, and a profile
 -- taken another time may give others: it goes on with those that it recorded.
 -- @treturn string|table|function the option `partition`
@@ -86,6 +97,7 @@ local function partition_rule(args)
    if recorded and not chosen and not schedules.is_synchronous(args.schedule)
       and core.sys.exists(recorded)
    then
+      check_recorded(recorded, args)
       return recorded
    end
    return own, args.stages

@@ -50,12 +50,25 @@ function M.check_nodes(name, node_stage, graph, n_stages)
    end
 end
 
---- Refuses places that are not among the devices.
-local function check_places(name, places, devices)
-   local n_devices, last = #core.engine.devices(devices), 0
+--- The last device of places, from 1.
+local function last_of(places)
+   local last = 0
    for _, place in ipairs(places) do
       last = math.max(last, type(place) == "table" and math.max(unpack(place)) or place)
    end
+   return last
+end
+
+--- How many devices the stages of a plan file need.
+-- @tparam string path
+-- @treturn int
+function M.devices_of(path)
+   return last_of(texts.from_file(path, core.schedule.parse):head().device)
+end
+
+--- Refuses places that are not among the devices.
+local function check_places(name, places, devices)
+   local n_devices, last = #core.engine.devices(devices), last_of(places)
    if last > n_devices then
       usage("%s: the plan has stages on %d devices, there are %d", name, last, n_devices)
    end
