@@ -244,6 +244,27 @@ describe("several processes", function()
       assert_whole(name)
    end)
 
+   --- The command that starts such words again once; a shell has signals ignored behind its back.
+   local function restarted(list)
+      return "exec " .. several.environment((
+         "env --default-signal=INT,QUIT %s run --restart 1 %s"):format(core.sys.executable(),
+         table.concat(list, " ")))
+   end
+
+   for _, signal in ipairs { "INT", "TERM" } do
+      it("save when what starts them again gets SIG" .. signal, function()
+         local name = "stopped" .. signal
+         local _, _, code = try(name, LATE, restarted(held(name, 2)), ([[
+            wait_until [ -e $GATES/at-%d ]
+            kill -s %s $launcher
+            wait $launcher]]):format(LATE, signal))
+         assert.not_equal(0, code)
+         assert.matches("stopped after step %d+ of %d+; saved %S+, %-%-resume goes on", said(name))
+         assert.is_nil(said(name):find("starts again", 1, true))
+         resume(name)
+      end)
+   end
+
    it("start again without one that was lost, as often as is said", function()
       local name = "again"
       local command = "timeout -k 5 900 " .. several.environment(("%s run --restart 2 %s"):format(

@@ -249,6 +249,8 @@ return {
       "what asks a run to save ends the processes that serve it" },
    { "lua/ftpipe/run/restart.lua", "if core.sys.asked(what) then", "if false then",
       "spec/several_faults", "run --restart keeps what it is asked for to itself" },
+   { "lua/ftpipe/run/restart.lua", "      core.sys.clear_interrupt()\n", "", "spec/restart",
+      "mpirun gets a signal again and again" },
    { "lua/ftpipe/run/init.lua", "   self.closed = true\n", "", "spec/prompt",
       "a closed run is closed once more" },
    { "lua/ftpipe/run/ranks.lua", "plan = said.evaluation.plan:text()",

@@ -4,6 +4,7 @@
 -- starts mpirun, passes on what is said, and hears there who was lost. The next start has the
 -- processes that are left, goes on from the last checkpoint, and plans for the devices it has.
 
+local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local usage = require("ftpipe.base.usage")
@@ -16,17 +17,23 @@ local GONE = "ended" -- of a process; else its machine does not answer either
 
 -- ---------------------------------------------------------------------------------------------
 -- Jobs: argv (a recipe and its flags, without devices), n (processes), each (what one has), hosts
--- (rows of name and slots; nil: all on this machine).
+-- (rows of name and slots; nil: all on this machine), out (its directory).
+
+--- Where a flag is in a command line, its value, and whether both are one word; nil without it.
+local function find(argv, flag)
+   for i, word in ipairs(argv) do
+      if word == flag then return i, argv[i + 1], false end
+      if word:sub(1, #flag + 1) == flag .. "=" then return i, word:sub(#flag + 2), true end
+   end
+end
 
 --- Takes a flag out of a command line: its value; nil where it is not there.
 local function take(argv, flag)
-   for i, word in ipairs(argv) do
-      local value = word:sub(1, #flag + 1) == flag .. "=" and word:sub(#flag + 2) or nil
-      if value or word == flag then
-         table.remove(argv, i)
-         return value or table.remove(argv, i)
-      end
-   end
+   local i, value, is_joined = find(argv, flag)
+   if not i then return nil end
+   table.remove(argv, i)
+   if not is_joined then table.remove(argv, i) end
+   return value
 end
 
 --- Takes --devices out: processes, and what each has.
@@ -58,15 +65,15 @@ end
 -- @treturn table a job
 -- @raise invalid argument
 function M.job(argv, hosts)
-   local words, out, resumes = { unpack(argv) }, false, false
+   local words = { unpack(argv) }
    local n, each = take_devices(words)
-   for _, word in ipairs(words) do
-      out = out or word == "--out" or word:find("^%-%-out=") ~= nil
-      resumes = resumes or word == "--resume"
+   local job = { argv = words, n = n, each = each, hosts = hosts and parse_hosts(hosts, n),
+      resumes = find(words, "--resume") ~= nil }
+   job.out = select(2, find(words, "--out"))
+   if not job.out then
+      usage("--restart goes on from checkpoints: expected --out behind the recipe")
    end
-   if not out then usage("--restart goes on from checkpoints: expected --out behind the recipe") end
-   return { argv = words, n = n, each = each, hosts = hosts and parse_hosts(hosts, n),
-      resumes = resumes }
+   return job
 end
 
 --- The words that start a job.
@@ -91,7 +98,7 @@ end
 -- @tparam table job
 -- @tparam table lost rank (from 0), how: GONE, or its host does not answer
 function M.without(job, lost)
-   local left = { argv = job.argv, each = job.each, n = job.n - 1, resumes = true }
+   local left = copy(job, { n = job.n - 1, resumes = true })
    if job.hosts then
       local before, slots = 0, 0
       left.hosts = {}
@@ -124,47 +131,54 @@ function M.read_loss(line)
    return nil
 end
 
---- Passes on what came behind what was read of a file; gives the first loss that is in it.
-local function pass_on(said)
-   said.file:seek("cur", 0) -- its end may have moved
-   local text = said.file:read("*a")
+--- Passes on what came behind what was read of a file; finds the first loss that is in it.
+local function pass_on(start)
+   start.file:seek("cur", 0) -- its end may have moved
+   local text = start.file:read("*a")
    if text == "" then return end
    io.stderr:write(text)
-   said.rest = said.rest .. text
-   said.rest = said.rest:gsub("([^\n]*)\n", function(line)
-      said.lost = said.lost or M.read_loss(line)
-      said.full = said.full or line:find("not enough slots", 1, true) ~= nil
+   start.rest = start.rest .. text
+   start.rest = start.rest:gsub("([^\n]*)\n", function(line)
+      start.lost = start.lost or M.read_loss(line)
+      start.full = start.full or line:find("not enough slots", 1, true) ~= nil
       return ""
    end)
 end
 
---- Runs a job to its end: its exit code, who was lost, and the signal that asked to end it.
+--- Passes on the signals that came, each once.
+local function hear(start)
+   local signal = core.sys.interrupted()
+   if signal then
+      core.sys.clear_interrupt()
+      core.process.signal(start.pid, signal)
+      start.asked = true
+   end
+   for what, number in pairs(PASSED_ON) do
+      if core.sys.asked(what) then core.process.signal(start.pid, number) end
+   end
+   core.sys.asked("report") -- nobody here has one
+end
+
+--- Runs a job to its end.
+-- @treturn table code (its exit code), lost (who was; may be nil), asked (whether a signal asked to
+--   end it)
 local function run(job)
-   local path, asked = os.tmpname(), nil
-   local said = { file = assert(io.open(path)), rest = "" }
-   local pid = core.process.start(M.command(job), "/dev/stdout", path, {})
-   local code
+   local path = os.tmpname()
+   local start = { job = job, file = assert(io.open(path)), rest = "" }
+   start.pid = core.process.start(M.command(job), "/dev/stdout", path, {})
    repeat
       core.process.sleep(POLL_SECONDS)
-      local signal = core.sys.interrupted()
-      if signal then
-         core.process.signal(pid, signal)
-         asked = signal
-      end
-      for what, number in pairs(PASSED_ON) do
-         if core.sys.asked(what) then core.process.signal(pid, number) end
-      end
-      core.sys.asked("report") -- nobody here has one
-      code = core.process.poll(pid)
-      pass_on(said)
-   until code
-   said.file:close()
+      hear(start)
+      start.code = core.process.poll(start.pid)
+      pass_on(start)
+   until start.code
+   start.file:close()
    os.remove(path)
-   if said.full and code ~= 0 then
+   if start.full and start.code ~= 0 then
       io.stderr:write(("ftpipe: mpirun knows fewer places than hosts:%dx%s has processes: say "
          .. "where they run, as --hosts localhost:%d\n"):format(job.n, job.each, job.n))
    end
-   return code, said.lost, asked
+   return start
 end
 
 --- Runs a job, and what is left of it when a process was lost, `times` times at most.
@@ -172,12 +186,13 @@ end
 function M.run(job, times)
    core.sys.hold_interrupt(true)
    core.sys.hear_asks(true)
-   for start = 0, times do
-      local code, lost, asked = run(job)
-      local left = lost and not asked and M.without(job, lost)
-      if not left or start == times then return code end
+   for n = 0, times do
+      local start = run(job)
+      local lost = start.lost
+      local left = lost and not start.asked and M.without(job, lost)
+      if not left or n == times then return start.code end
       io.stderr:write(("ftpipe: starts again without rank %d: %d of %d, as hosts:%dx%s\n"):format(
-         lost.rank, start + 1, times, left.n, left.each))
+         lost.rank, n + 1, times, left.n, left.each))
       job = left
    end
 end

@@ -1,0 +1,80 @@
+--- Runs that start again, with another program in the place of mpirun.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local process = require("spec.support.process")
+
+local GONE = "ftpipe: rank 1 (host a) has ended; it was at stage 1"
+
+local directory
+
+--- The environment of a program that finds such a script as its mpirun.
+local function with_mpirun(script)
+   core.sys.write_file(directory .. "/mpirun", "#!/bin/sh\ncd " .. directory .. "\n" .. script)
+   process.shell("chmod +x " .. directory .. "/mpirun")
+   return ("env PATH=%s:$PATH"):format(directory)
+end
+
+--- The words of a run of three processes that starts again.
+local function words(...)
+   local list = { core.sys.executable(), "run", "--restart", "1", "recipes/t5_rte.lua",
+      "--devices", "hosts:3xcpu:1", "--out", directory .. "/out", ... }
+   return table.concat(list, " ")
+end
+
+--- The command that runs it in the background, where a shell has signals ignored; its number is in
+-- the file "pid".
+local function in_background(environment)
+   return ("%s timeout -k 5 60 env --default-signal=QUIT sh -c 'echo $$ >%s/pid; exec %s'"):format(
+      environment, directory, words())
+end
+
+--- What a run says of such a mpirun, and its exit code.
+local function said(script, ...)
+   local _, err, code = process.shell(("%s timeout -k 5 60 %s"):format(with_mpirun(script),
+      words(...)))
+   return err, code
+end
+
+describe("a run that starts again", function()
+   before_each(function() directory = files.directory() end)
+   after_each(function() files.remove(directory) end)
+
+   it("passes each signal on once", function()
+      local environment = with_mpirun([[
+         trap 'echo TERM >>heard' TERM
+         : >heard; : >ready
+         for i in $(seq 600); do
+            [ $(wc -l <heard) -lt 2 ] || break
+            sleep 0.05
+         done
+         exit 1]])
+      local _, err = process.shell(([[
+         DIR=%s
+         %s & timer=$!
+         until [ -e $DIR/ready ] || ! kill -0 $timer; do sleep 0.02; done
+         for times in 1 2; do
+            kill -TERM $(cat $DIR/pid)
+            until [ $(wc -l <$DIR/heard) -ge $times ] || ! kill -0 $timer; do sleep 0.02; done
+            sleep 0.4
+            wc -l <$DIR/heard >>$DIR/counts
+         done
+         wait $timer]]):format(directory, in_background(environment)))
+      assert.equal("1\n2\n", core.sys.read_file(directory .. "/counts"), err)
+      assert.is_nil(err:find("starts again", 1, true), err)
+   end)
+
+   it("goes on with the program that has taken its place", function()
+      local copy = directory .. "/program"
+      local environment = with_mpirun(([[
+         [ ! -e again ] || exec "$7" -e "io.stderr:write('began')"
+         : >again
+         cp program other; mv other program
+         echo "%s" >&2
+         exit 1]]):format(GONE))
+      local _, err, code = process.shell(("cp %s %s; %s timeout -k 5 60 %s"):format(
+         core.sys.executable(), copy, environment, (words():gsub("^%S+", copy))))
+      assert.equal(0, code, err)
+      assert.matches("began$", err)
+   end)
+end)
