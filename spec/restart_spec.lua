@@ -77,4 +77,15 @@ describe("a run that starts again", function()
       assert.equal(0, code, err)
       assert.matches("began$", err)
    end)
+
+   it("is none where a recipe only prints", function()
+      for _, flag in ipairs { "--help", "-h", "--print-config" } do
+         local printed = process.ftpipe { "recipes/t5_rte.lua", flag }
+         assert.is_truthy(#printed > 0)
+         local out, err, code = process.ftpipe { "run", "--restart", "1", "recipes/t5_rte.lua",
+            flag }
+         assert.same({ 0, printed }, { code, out }, err)
+      end
+   end)
+
 end)

@@ -46,6 +46,16 @@ local function take_flags(argv)
    return flags
 end
 
+-- Flags of recipes that print something in place of a run.
+local PRINTS = { ["-h"] = true, ["--help"] = true, ["--print-config"] = true }
+
+local function only_prints(argv)
+   for _, word in ipairs(argv) do
+      if PRINTS[word] then return true end
+   end
+   return false
+end
+
 --- @tparam {string,...} argv the words after "run"
 function M.run(argv)
    local o = args.read(M.declared, take_flags(argv), "run FILE.lua")
@@ -54,12 +64,12 @@ function M.run(argv)
    if core.sys.exists(path) ~= "file" then
       usage("there is no recipe '%s'%s", path, suggest.file_hint(path))
    end
-   if o.restart then
+   if o.restart and not only_prints(argv) then
       local code = restart.run(restart.job(argv, o.hosts), o.restart)
       if code ~= 0 then os.exit(code, true) end
       return
    end
-   if o.hosts then usage("--hosts is for --restart, which starts processes") end
+   if o.hosts and not o.restart then usage("--hosts is for --restart, which starts processes") end
    table.remove(argv, 1)
    script(path, argv)
 end
