@@ -88,4 +88,19 @@ describe("a run that starts again", function()
       end
    end)
 
+   it("says who to ask for a report where it does not know rank 0", function()
+      local environment = with_mpirun(": >ready; while [ ! -e on ]; do sleep 0.05; done")
+      local _, err, code = process.shell(([[
+         DIR=%s
+         %s 2>$DIR/err & timer=$!
+         until [ -e $DIR/ready ] || ! kill -0 $timer; do sleep 0.02; done
+         kill -QUIT $(cat $DIR/pid)
+         until [ -s $DIR/err ] || ! kill -0 $timer; do sleep 0.02; done
+         : >$DIR/on
+         cat $DIR/err >&2
+         wait $timer]]):format(directory, in_background(environment)))
+      assert.equal(0, code, err)
+      assert.matches("^ftpipe: rank 0 says who waits for whom when it gets SIGQUIT; it is not "
+         .. "known here as the process that writes in %S+/out: ftpipe runs show", err)
+   end)
 end)

@@ -265,6 +265,18 @@ describe("several processes", function()
       end)
    end
 
+   it("report who waits for whom when what starts them again is asked", function()
+      local name = "report"
+      local _, _, code = try(name, EARLY, restarted(held(name, 2)), ([[
+         wait_until [ -e $GATES/at-%d ]
+         kill -QUIT $launcher
+         sleep 0.5; go_on
+         wait $launcher]]):format(EARLY))
+      assert.equal(0, code, said(name))
+      assert.matches("0/cpu:0: action %d+ of %d+, .*1/cpu:0: action %d+ of", said(name))
+      assert_whole(name)
+   end)
+
    it("start again without one that was lost, as often as is said", function()
       local name = "again"
       local command = "timeout -k 5 900 " .. several.environment(("%s run --restart 2 %s"):format(

@@ -251,6 +251,8 @@ return {
       "spec/several_faults", "run --restart keeps what it is asked for to itself" },
    { "lua/ftpipe/run/restart.lua", "      core.sys.clear_interrupt()\n", "", "spec/restart",
       "mpirun gets a signal again and again" },
+   { "lua/ftpipe/run/restart.lua", "      core.process.signal(writer, SIGQUIT)\n", "",
+      "spec/several_faults", "nobody is asked who waits for whom" },
    { "lua/ftpipe/command/run.lua", "if o.restart and not only_prints(argv) then",
       "if o.restart then", "spec/restart", "help of a recipe takes several processes" },
    { "lua/ftpipe/run/init.lua", "   self.closed = true\n", "", "spec/prompt",

@@ -7,12 +7,14 @@
 local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
+local directories = require("ftpipe.store.directory")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
 
 local POLL_SECONDS = 0.05
 local PASSED_ON = { save = 10, trace = 12 } -- SIGUSR1 and SIGUSR2, which mpirun gives to all
+local SIGQUIT = 3
 local GONE = "ended" -- of a process; else its machine does not answer either
 
 -- ---------------------------------------------------------------------------------------------
@@ -145,6 +147,29 @@ local function pass_on(start)
    end)
 end
 
+--- Whether a process was started by another one, or by one of those that it started.
+local function is_below(pid, above)
+   while pid and pid > 1 and pid ~= above do
+      local file = io.open(("/proc/%d/status"):format(pid))
+      pid = file and tonumber(file:read("*a"):match("\nPPid:%s*(%d+)"))
+      if file then file:close() end
+   end
+   return pid == above
+end
+
+--- Asks rank 0 who waits for whom; mpirun passes this signal on to nobody.
+local function ask_for_report(start)
+   local out = start.job.out
+   local known, writer = pcall(directories.writer, out)
+   if known and writer and is_below(writer, start.pid) then
+      core.process.signal(writer, SIGQUIT)
+      return
+   end
+   io.stderr:write(("ftpipe: rank 0 says who waits for whom when it gets SIGQUIT; it is not known "
+      .. "here as the process that writes in %s: ftpipe runs show, on its machine, has its "
+      .. "number\n"):format(out))
+end
+
 --- Passes on the signals that came, each once.
 local function hear(start)
    local signal = core.sys.interrupted()
@@ -156,7 +181,7 @@ local function hear(start)
    for what, number in pairs(PASSED_ON) do
       if core.sys.asked(what) then core.process.signal(start.pid, number) end
    end
-   core.sys.asked("report") -- nobody here has one
+   if core.sys.asked("report") then ask_for_report(start) end
 end
 
 --- Runs a job to its end.
