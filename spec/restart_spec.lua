@@ -3,8 +3,11 @@
 local core = require("ftpipe.core")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
+local restart = require("ftpipe.run.restart")
 
 local GONE = "ftpipe: rank 1 (host a) has ended; it was at stage 1"
+local SIGNALLED = "mpirun noticed that process rank 2 with PID 71 on node a exited on signal 9 "
+   .. "(Killed)."
 
 local directory
 
@@ -64,6 +67,22 @@ describe("a run that starts again", function()
       assert.is_nil(err:find("starts again", 1, true), err)
    end)
 
+   it("hears of a loss from mpirun, where no process says it", function()
+      local script = [[
+         [ ! -e again ] || { echo "made of: $*" >again; exit 0; }
+         : >again
+         echo "%s" >&2
+         exit 137]]
+      local err, code = said(script:format(SIGNALLED))
+      assert.matches("ftpipe: starts again without rank 2: 1 of 1, as hosts:2xcpu:1\n", err)
+      assert.equal(0, code)
+      assert.matches("made of: %-n 2 .* %-%-devices hosts:2xcpu:1 %-%-resume\n$",
+         core.sys.read_file(directory .. "/again"))
+      os.remove(directory .. "/again")
+      err = said(script:format(SIGNALLED .. "\n" .. GONE))
+      assert.matches("starts again without rank 1: 1 of 1", err)
+   end)
+
    it("goes on with the program that has taken its place", function()
       local copy = directory .. "/program"
       local environment = with_mpirun(([[
@@ -102,5 +121,11 @@ describe("a run that starts again", function()
       assert.equal(0, code, err)
       assert.matches("^ftpipe: rank 0 says who waits for whom when it gets SIGQUIT; it is not "
          .. "known here as the process that writes in %S+/out: ftpipe runs show", err)
+   end)
+
+   it("knows a loss in the words of mpirun", function()
+      assert.same({ rank = 2, how = "ended" }, restart.read_signalled(SIGNALLED))
+      assert.is_nil(restart.read_signalled(GONE))
+      assert.is_nil(restart.read_signalled("say " .. SIGNALLED))
    end)
 end)

@@ -277,6 +277,18 @@ describe("several processes", function()
       assert_whole(name)
    end)
 
+   it("start again without one that ended before they had met", function()
+      local name = "early"
+      local _, _, code = try(name, 0, restarted(words(name, 3)), [[
+         began() { [ "$(pids 1)" ]; }
+         wait_until began
+         kill -9 $(pids 1)
+         wait $launcher]])
+      assert.equal(0, code, said(name))
+      assert.matches("ftpipe: starts again without rank 1: 1 of 1, as hosts:2xcpu:1\n", said(name))
+      assert_whole(name)
+   end)
+
    it("start again without one that was lost, as often as is said", function()
       local name = "again"
       local command = "timeout -k 5 900 " .. several.environment(("%s run --restart 2 %s"):format(

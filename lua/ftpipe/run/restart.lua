@@ -133,6 +133,14 @@ function M.read_loss(line)
    return nil
 end
 
+--- The same by what mpirun says of a process that a signal has ended: all that there is of one on
+-- another machine, or before the processes have met.
+function M.read_signalled(line)
+   local rank = line:match("^%S+ noticed that process rank (%d+) with PID %d+ on node %S+ exited "
+      .. "on signal %d+")
+   return rank and { rank = tonumber(rank), how = GONE }
+end
+
 --- Passes on what came behind what was read of a file; finds the first loss that is in it.
 local function pass_on(start)
    start.file:seek("cur", 0) -- its end may have moved
@@ -141,10 +149,12 @@ local function pass_on(start)
    io.stderr:write(text)
    start.rest = start.rest .. text
    start.rest = start.rest:gsub("([^\n]*)\n", function(line)
-      start.lost = start.lost or M.read_loss(line)
+      start.named = start.named or M.read_loss(line)
+      start.signalled = start.signalled or M.read_signalled(line)
       start.full = start.full or line:find("not enough slots", 1, true) ~= nil
       return ""
    end)
+   start.lost = start.named or start.signalled
 end
 
 --- Whether a process was started by another one, or by one of those that it started.
