@@ -83,6 +83,24 @@ describe("a run that starts again", function()
       assert.matches("starts again without rank 1: 1 of 1", err)
    end)
 
+   it("ends an mpirun that waits for a machine which is gone", function()
+      local environment = with_mpirun(([[
+         [ ! -e again ] || exit 0
+         : >again
+         echo "%s" >&2
+         trap '' TERM
+         exec sleep 30]]):format(GONE))
+      local _, err, code = process.shell(([[%s timeout -k 5 60 %s -e '
+         local restart = require("ftpipe.run.restart")
+         restart.PATIENCE_SECONDS = 0.2
+         local words = { "x.lua", "--devices", "hosts:2xcpu:1", "--out", "o" }
+         os.exit(restart.run(restart.job(words), 1))']]):format(environment,
+         core.sys.executable()))
+      assert.equal(0, code, err)
+      assert.matches("ftpipe: mpirun still waits 0 s after rank 1 was lost, and is ended\n", err)
+      assert.matches("starts again without rank 1", err)
+   end)
+
    it("goes on with the program that has taken its place", function()
       local copy = directory .. "/program"
       local environment = with_mpirun(([[

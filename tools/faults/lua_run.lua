@@ -254,6 +254,8 @@ return {
    { "lua/ftpipe/run/restart.lua", "start.lost = start.named or start.signalled",
       "start.lost = start.signalled or start.named", "spec/restart",
       "mpirun is believed before the processes are" },
+   { "lua/ftpipe/run/restart.lua", "if not start.code then end_late(start) end", "",
+      "spec/restart", "an mpirun that waits for a lost machine is waited for" },
    { "lua/ftpipe/run/restart.lua", "      core.process.signal(writer, SIGQUIT)\n", "",
       "spec/several_faults", "nobody is asked who waits for whom" },
    { "lua/ftpipe/command/run.lua", "if o.restart and not only_prints(argv) then",

@@ -12,9 +12,19 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
+-- How long mpirun may take to end a run of which a process was lost: it waits for the word of the
+-- machine, for a quarter of an hour where that is gone.
+M.PATIENCE_SECONDS = 10
+
+-- What it gets then, and how much later; the second SIGTERM ends it at once.
+local SIGTERM, SIGKILL, SIGQUIT = 15, 9, 3
+local ENDS = {
+   { seconds = 0, signal = SIGTERM }, { seconds = 1, signal = SIGTERM },
+   { seconds = 3, signal = SIGKILL },
+}
+
 local POLL_SECONDS = 0.05
 local PASSED_ON = { save = 10, trace = 12 } -- SIGUSR1 and SIGUSR2, which mpirun gives to all
-local SIGQUIT = 3
 local GONE = "ended" -- of a process; else its machine does not answer either
 
 -- ---------------------------------------------------------------------------------------------
@@ -155,6 +165,7 @@ local function pass_on(start)
       return ""
    end)
    start.lost = start.named or start.signalled
+   if start.lost then start.since = start.since or core.sys.time_ns() end
 end
 
 --- Whether a process was started by another one, or by one of those that it started.
@@ -194,18 +205,33 @@ local function hear(start)
    if core.sys.asked("report") then ask_for_report(start) end
 end
 
+--- Ends mpirun where it waits for a machine that was lost.
+local function end_late(start)
+   local row = start.since and ENDS[start.n_ends + 1]
+   if not row then return end
+   local seconds = (core.sys.time_ns() - start.since) / 1e9
+   if seconds < M.PATIENCE_SECONDS + row.seconds then return end
+   if start.n_ends == 0 then
+      io.stderr:write(("ftpipe: mpirun still waits %.0f s after rank %d was lost, and is ended\n")
+         :format(seconds, start.lost.rank))
+   end
+   start.n_ends = start.n_ends + 1
+   core.process.signal(start.pid, row.signal)
+end
+
 --- Runs a job to its end.
 -- @treturn table code (its exit code), lost (who was; may be nil), asked (whether a signal asked to
 --   end it)
 local function run(job)
    local path = os.tmpname()
-   local start = { job = job, file = assert(io.open(path)), rest = "" }
+   local start = { job = job, file = assert(io.open(path)), rest = "", n_ends = 0 }
    start.pid = core.process.start(M.command(job), "/dev/stdout", path, {})
    repeat
       core.process.sleep(POLL_SECONDS)
       hear(start)
       start.code = core.process.poll(start.pid)
       pass_on(start)
+      if not start.code then end_late(start) end
    until start.code
    start.file:close()
    os.remove(path)
