@@ -1,6 +1,7 @@
 --- Runs that start again, with another program in the place of mpirun.
 
 local core = require("ftpipe.core")
+local ffi = require("ffi")
 local files = require("spec.support.files")
 local process = require("spec.support.process")
 local restart = require("ftpipe.run.restart")
@@ -113,6 +114,36 @@ describe("a run that starts again", function()
          core.sys.executable(), copy, environment, (words():gsub("^%S+", copy))))
       assert.equal(0, code, err)
       assert.matches("began$", err)
+   end)
+
+   it("prints where it is told to, if that is a socket", function()
+      ffi.cdef [[
+         int socketpair(int domain, int type, int protocol, int *ends);
+         int dup(int file);
+         int dup2(int from, int to);
+         int close(int file);
+         long read(int file, void *bytes, size_t size);
+      ]]
+      local environment = with_mpirun("echo printed")
+      local argv = { "/bin/sh", "-c", environment .. " " .. words() }
+      local ends, kept = ffi.new("int[2]"), ffi.C.dup(1)
+      assert.equal(0, ffi.C.socketpair(1, 1, 0, ends))
+      io.stdout:flush()
+      ffi.C.dup2(ends[1], 1)
+      local pid = core.process.start(argv, nil, directory .. "/err", {})
+      ffi.C.dup2(kept, 1)
+      ffi.C.close(ends[1])
+      ffi.C.close(kept)
+      local bytes = ffi.new("char[100]")
+      local n = tonumber(ffi.C.read(ends[0], bytes, 100)) -- waits until the other end is closed
+      ffi.C.close(ends[0])
+      local code
+      repeat
+         core.process.sleep(0.01)
+         code = core.process.poll(pid)
+      until code
+      assert.same({ 0, "printed\n" }, { code, ffi.string(bytes, n) },
+         core.sys.read_file(directory .. "/err"))
    end)
 
    it("is none where a recipe only prints", function()

@@ -225,7 +225,7 @@ end
 local function run(job)
    local path = os.tmpname()
    local start = { job = job, file = assert(io.open(path)), rest = "", n_ends = 0 }
-   start.pid = core.process.start(M.command(job), "/dev/stdout", path, {})
+   start.pid = core.process.start(M.command(job), nil, path, {})
    repeat
       core.process.sleep(POLL_SECONDS)
       hear(start)
