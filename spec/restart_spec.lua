@@ -156,6 +156,13 @@ describe("a run that starts again", function()
       end
    end)
 
+   it("says what to install where there is no mpirun", function()
+      local _, err, code = process.shell("PATH=/none " .. words())
+      assert.equal(2, code)
+      assert.equal("ftpipe: there is no mpirun in PATH, which starts the processes: install Open "
+         .. "MPI, as by apt-get install openmpi-bin\n", err)
+   end)
+
    it("says who to ask for a report where it does not know rank 0", function()
       local environment = with_mpirun(": >ready; while [ ! -e on ]; do sleep 0.05; done")
       local _, err, code = process.shell(([[

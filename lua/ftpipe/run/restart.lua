@@ -242,9 +242,20 @@ local function run(job)
    return start
 end
 
+--- Refuses to start where nothing could.
+local function check()
+   for directory in (os.getenv("PATH") or ""):gmatch("[^:]+") do
+      if core.sys.exists(directory .. "/mpirun") == "file" then return end
+   end
+   usage("there is no mpirun in PATH, which starts the processes: install Open MPI, as by "
+      .. "apt-get install openmpi-bin")
+end
+
 --- Runs a job, and what is left of it when a process was lost, `times` times at most.
 -- @treturn int the exit code of the last start
+-- @raise invalid argument: there is no mpirun
 function M.run(job, times)
+   check()
    core.sys.hold_interrupt(true)
    core.sys.hear_asks(true)
    for n = 0, times do
