@@ -40,6 +40,9 @@ local function said(script, ...)
    return err, code
 end
 
+--- Whether a file in the directory is there.
+local function there(name) return core.sys.exists(directory .. "/" .. name) ~= nil end
+
 describe("a run that starts again", function()
    before_each(function() directory = files.directory() end)
    after_each(function() files.remove(directory) end)
@@ -144,6 +147,50 @@ describe("a run that starts again", function()
       until code
       assert.same({ 0, "printed\n" }, { code, ffi.string(bytes, n) },
          core.sys.read_file(directory .. "/err"))
+   end)
+
+   it("is refused where what is left could not go on", function()
+      for flags, why in pairs {
+         ["--replicas 2-1"] = "%-%-replicas 2%-1 takes as many as now: give %-%-restart 0, or "
+            .. "leave %-%-replicas 2%-1 out",
+         ["--plan=two.plan"] = "%-%-plan two.plan takes as many as now: give %-%-restart 0, or "
+            .. "leave %-%-plan two.plan out",
+         ["--schedule async"] = "other numbers with %-%-schedule async: allow that by "
+            .. "%-%-change%-schedule, or give %-%-restart 0",
+      } do
+         local err, code = said(": >started", flags)
+         assert.same({ 2, false }, { code, there("started") }, err)
+         assert.matches("^ftpipe: %-%-restart 1: a start without a process that was lost has fewer "
+            .. "devices, and " .. why .. "\n$", err)
+         err, code = said(": >started", flags, "--restart=0")
+         assert.same({ 0, true }, { code, there("started") }, err)
+         os.remove(directory .. "/started")
+      end
+   end)
+
+   it("gives --change-schedule to what is left alone", function()
+      local _, code = said(([[
+         echo "made of: $*" >>starts
+         [ ! -e again ] || exit 0
+         : >again
+         echo "%s" >&2
+         exit 1]]):format(GONE), "--schedule async", "--change-schedule")
+      assert.equal(0, code)
+      local first, second = core.sys.read_file(directory .. "/starts"):match("^(.-)\n(.-)\n$")
+      assert.matches("%-%-schedule async %-%-devices hosts:3xcpu:1$", first)
+      assert.matches("%-%-devices hosts:2xcpu:1 %-%-resume %-%-change%-schedule$", second)
+   end)
+
+   it("says what to do where what is left was refused", function()
+      local err, code = said(([[
+         [ ! -e again ] || exit 2
+         : >again
+         echo "%s" >&2
+         exit 1]]):format(GONE))
+      assert.equal(2, code)
+      assert.matches("ftpipe: hosts:2xcpu:1 was refused, as said above; the run goes on from its "
+         .. "last checkpoint by %-%-resume, with flags for these devices or with those that it "
+         .. "had\n$", err)
    end)
 
    it("is none where a recipe only prints", function()

@@ -13,7 +13,8 @@ local M = { help = "a recipe: the same as ftpipe FILE.lua" }
 M.declared = {
    "Runs a recipe, as ftpipe FILE.lua does; ftpipe FILE.lua --help says what its flags are.\n"
       .. "With --restart it starts the processes of the recipe's devices by mpirun, and when one\n"
-      .. "is lost those that are left, from the last checkpoint. Both flags may be behind the\n"
+      .. "is lost those that are left, from the last checkpoint (with late weights it takes\n"
+      .. "--change-schedule, which is given to them alone). Both flags may be behind the\n"
       .. "recipe; one that has flags of these names gets its own behind --.",
    "ftpipe run recipes/t5_rte.lua --out out/rte",
    "ftpipe run recipes/t5_rte.lua --out out/rte --resume --devices cpu:1",

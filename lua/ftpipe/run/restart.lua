@@ -8,6 +8,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local directories = require("ftpipe.store.directory")
+local schedules = require("ftpipe.schedule")
 local usage = require("ftpipe.base.usage")
 
 local M = {}
@@ -24,12 +25,15 @@ local ENDS = {
 }
 
 local POLL_SECONDS = 0.05
+local REFUSED = 2 -- exit code of what was started with flags that do not go together
 local PASSED_ON = { save = 10, trace = 12 } -- SIGUSR1 and SIGUSR2, which mpirun gives to all
 local GONE = "ended" -- of a process; else its machine does not answer either
 
 -- ---------------------------------------------------------------------------------------------
 -- Jobs: argv (a recipe and its flags, without devices), n (processes), each (what one has), hosts
--- (rows of name and slots; nil: all on this machine), out (its directory).
+-- (rows of name and slots; nil: all on this machine), out (its directory), changes (whether starts
+-- that go on may change the schedule), fixed (words that take as many devices as now; may be nil),
+-- late (the schedule, where its weights are late).
 
 --- Where a flag is in a command line, its value, and whether both are one word; nil without it.
 local function find(argv, flag)
@@ -46,6 +50,13 @@ local function take(argv, flag)
    table.remove(argv, i)
    if not is_joined then table.remove(argv, i) end
    return value
+end
+
+--- Takes a flag without a value out: whether it was there.
+local function take_switch(argv, flag)
+   local i = find(argv, flag)
+   if i then table.remove(argv, i) end
+   return i ~= nil
 end
 
 --- Takes --devices out: processes, and what each has.
@@ -80,11 +91,17 @@ function M.job(argv, hosts)
    local words = { unpack(argv) }
    local n, each = take_devices(words)
    local job = { argv = words, n = n, each = each, hosts = hosts and parse_hosts(hosts, n),
-      resumes = find(words, "--resume") ~= nil }
+      resumes = find(words, "--resume") ~= nil, changes = take_switch(words, "--change-schedule") }
    job.out = select(2, find(words, "--out"))
    if not job.out then
       usage("--restart goes on from checkpoints: expected --out behind the recipe")
    end
+   for _, flag in ipairs { "--replicas", "--plan" } do
+      local value = select(2, find(words, flag))
+      job.fixed = job.fixed or value and flag .. " " .. value
+   end
+   local schedule = select(2, find(words, "--schedule"))
+   job.late = schedule and not schedules.is_synchronous(schedule) and schedule or nil
    return job
 end
 
@@ -103,6 +120,7 @@ function M.command(job)
    words[#words + 1] = "--devices"
    words[#words + 1] = ("hosts:%dx%s"):format(job.n, job.each)
    if job.resumes then words[#words + 1] = "--resume" end
+   if job.resumes and job.changes then words[#words + 1] = "--change-schedule" end
    return words
 end
 
@@ -242,8 +260,17 @@ local function run(job)
    return start
 end
 
---- Refuses to start where nothing could.
-local function check()
+--- Refuses a job that could not start again.
+local function check(job, times)
+   if times > 0 and job.fixed then
+      usage("--restart %d: a start without a process that was lost has fewer devices, and %s takes "
+         .. "as many as now: give --restart 0, or leave %s out", times, job.fixed, job.fixed)
+   end
+   if times > 0 and job.late and not job.changes then
+      usage("--restart %d: a start without a process that was lost has fewer devices, and other "
+         .. "numbers with --schedule %s: allow that by --change-schedule, or give --restart 0",
+         times, job.late)
+   end
    for directory in (os.getenv("PATH") or ""):gmatch("[^:]+") do
       if core.sys.exists(directory .. "/mpirun") == "file" then return end
    end
@@ -253,13 +280,18 @@ end
 
 --- Runs a job, and what is left of it when a process was lost, `times` times at most.
 -- @treturn int the exit code of the last start
--- @raise invalid argument: there is no mpirun
+-- @raise invalid argument: it could not start again, or there is no mpirun
 function M.run(job, times)
-   check()
+   check(job, times)
    core.sys.hold_interrupt(true)
    core.sys.hear_asks(true)
    for n = 0, times do
       local start = run(job)
+      if n > 0 and start.code == REFUSED then
+         io.stderr:write(("ftpipe: hosts:%dx%s was refused, as said above; the run goes on from "
+            .. "its last checkpoint by --resume, with flags for these devices or with those that "
+            .. "it had\n"):format(job.n, job.each))
+      end
       local lost = start.lost
       local left = lost and not start.asked and M.without(job, lost)
       if not left or n == times then return start.code end
