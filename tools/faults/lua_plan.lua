@@ -229,4 +229,10 @@ return {
       "spec/evaluation", "stages of an evaluation alone are counted in a graph of training" },
    { "lua/ftpipe/plan/arguments.lua", "      check_recorded(recorded, args)\n", "", "spec/resume",
       "nobody says what allows fewer devices to late weights" },
+   { "lua/ftpipe/planner/held.lua", "math.floor(room.share * node.saved_bytes)", "0",
+      "spec/graph_plans", "a cut has no room for what running its stages again takes" },
+   { "lua/ftpipe/command/plan.lua",
+      "for d, device in ipairs(subject.plan and {} or parts.problem.devices) do",
+      "for d, device in ipairs {} do", "spec/graph_plans",
+      "all partitions of a graph file fit beside each other" },
 }

@@ -138,12 +138,16 @@ end
 --- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
    local compare = require("ftpipe.planner.compare")
-   local parts, budgets, how = subject.parts, nil, ""
+   local parts, budgets, how = subject.parts, {}, ""
    if subject.plan then
       parts, budgets = model_parts(subject)
       how = " by time alone, of whole blocks; a plan cuts between them and makes its cut fit"
    end
-   local problem = parts.problem
+   for d, device in ipairs(subject.plan and {} or parts.problem.devices) do
+      budgets[d] = device.memory_bytes or 0
+   end
+   -- of a graph file with room for what its plan holds
+   local problem = subject.fits and parts.asked or parts.problem
    local rows = compare.all(problem, {
       cost = flags.cost, seed = flags.seed, effort = flags.effort,
       blocks = placement.blocks("mixed", #problem.devices, #problem.names, flags.stages),

@@ -81,7 +81,7 @@ local RULES = {
    effort = { type = "number", above = 0, max = 1e6 },
    blocks = { type = "int", min = 1, help = "stages, at most" },
    budgets = { type = "table", items = "number",
-      help = "by device, bytes: of a problem whose devices are not bounded" },
+      help = "by device, bytes: that what is held is counted against" },
    memory = { type = "function",
       help = "from a result to what devices hold, rows with `total`; else as partitioners count" },
 }
@@ -89,7 +89,7 @@ local RULES = {
 --- Runs every method.
 -- @tparam table problem
 -- @tparam[opt] table o cost, seed, effort, blocks (stages, at most)
---   budgets (by device, bytes: of a problem whose devices are not bounded), memory
+--   budgets (by device, bytes: that what is held is counted against; 0: none), memory
 -- @treturn table rows { method =, result = or problem = (why not), seconds =, memory_bytes = (of
 --   the fullest device), over_bytes = (beyond a budget), own_model = (whether it was priced by the
 --   method's own model) }, in the order of the methods; what a result moves, and the time of its

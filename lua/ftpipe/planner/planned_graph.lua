@@ -5,6 +5,7 @@ local copy = require("ftpipe.base.copy")
 local core = require("ftpipe.core")
 local counted = require("ftpipe.base.counted")
 local feasible = require("ftpipe.base.feasible")
+local held = require("ftpipe.planner.held")
 local keep = require("ftpipe.plan.keep")
 local named = require("ftpipe.base.named")
 local orders = require("ftpipe.graph.order")
@@ -24,32 +25,6 @@ local M = {}
 local function machine_of(devices)
    local wired = devices and clusters.wired(devices)
    return type(wired) == "table" and wired.machine or nil
-end
-
-local function memory_of(cut, planned, problem, factor)
-   local rows = {}
-   for d, device in ipairs(problem.devices) do
-      rows[d] = {
-         budget = device.memory_bytes or 0,
-         parts = { parameters = 0, versions = 0, activations = 0, workspace = 0 },
-      }
-   end
-   for s, stage in ipairs(cut.stages) do
-      for d = stage.device, stage.device + stage.replicas - 1 do
-         local parts, trained = rows[d].parts, stage.parameter_bytes - stage.frozen_bytes
-         -- what is frozen has no gradients, no optimizer state, and no other versions
-         parts.parameters = parts.parameters + trained * factor + stage.frozen_bytes
-         parts.versions = parts.versions + trained * (planned[s].versions - 1)
-         parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
-         -- stages of one device work one at a time
-         parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
-      end
-   end
-   for _, row in ipairs(rows) do
-      local parts = row.parts
-      row.total = parts.parameters + parts.versions + parts.activations + parts.workspace
-   end
-   return rows
 end
 
 local function device_names(o, problem)
@@ -124,14 +99,14 @@ local function in_turns(problem, o)
 end
 
 --- A partition, which does not depend on the schedule but for how long activations stay, and where
--- it has stages itself.
-local function partition_once(problem, o, rule, known)
+-- it has stages itself. `mark` tells problems of one graph apart.
+local function partition_once(problem, o, known, mark)
    local how, n = o.partition, #problem.names
    placement.check_stages(o, n, ("the graph has %s"):format(counted(n, "node")))
    local places = schedules.places(o.schedule)
    local key = type(how) == "string" and ("%s %s %s %s %s %s %s %s"):format(how,
       tostring(o.stages), o.cost, tostring(o.effort), tostring(o.quick),
-      tostring(schedules.is_flat(o.schedule)), rule, places and o.schedule or "anywhere")
+      tostring(schedules.is_flat(o.schedule)), mark, places and o.schedule or "anywhere")
    local method, straight = placement.method(how)
    local result = known and known[key]
    if not result and places and placement.is_in_order(how) then
@@ -156,16 +131,18 @@ local function of_file(graph, f, ...)
       result.exit)
 end
 
---- The graph cut, as if stages recomputed by a rule.
-local function partitioned(graph, o, rule, known)
+--- The graph cut, as if stages recomputed by a rule, with room for what that holds.
+local function partitioned(graph, o, rule, known, room)
    local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
    local problem = graph:problem {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = rule,
    }
+   local asked = held.with_room(problem, graph, room)
+   local mark = room and ("%s %g %.0f"):format(rule, room.share, room.spare) or rule
    return {
-      graph = graph, options = o, factor = factor, problem = problem, rule = rule,
-      result = of_file(graph, partition_once, problem, o, rule, known),
+      graph = graph, options = o, factor = factor, problem = problem, rule = rule, asked = asked,
+      result = of_file(graph, partition_once, asked, o, known, mark),
    }
 end
 
@@ -193,7 +170,7 @@ function M.memory(parts, result)
    local o, cut = parts.options, stages.of(parts.graph, parts.problem.devices, result)
    stages.recompute(cut, recompute.flags(parts.rule, #cut.stages))
    local ok, played = pcall(player(cut, o), select(2, legs(cut, o)))
-   if ok then return memory_of(cut, played.stages, parts.problem, parts.factor) end
+   if ok then return held.memory(cut, played.stages, parts.problem, parts.factor) end
    if type(played) ~= "table" or played.status == "cancelled" then error(played, 0) end
    return nil
 end
@@ -211,7 +188,7 @@ local function subject_of(parts, flags)
    local subject = subjects.new({
       title = tostring(graph), graph = graph, problem = problem, result = parts.result, cut = cut,
       names = device_names(o, problem), options = o, method = parts.result.method,
-      memory = memory_of(cut, played.stages, problem, parts.factor), recompute = flags,
+      memory = held.memory(cut, played.stages, problem, parts.factor), recompute = flags,
       moved_bytes = stages.moved_bytes(cut, o.micro_batches), parts = parts,
       played = played, plays = play, lasts = function(factors)
          return playing.steady(short, long, function(batches)
@@ -227,14 +204,14 @@ local function subject_of(parts, flags)
 end
 
 --- Plans a graph by a rule that says of every stage whether it recomputes.
-local function by_rule(graph, o, rule, known)
-   local parts = partitioned(graph, o, rule, known)
+local function by_rule(graph, o, rule, known, room)
+   local parts = partitioned(graph, o, rule, known, room)
    return subject_of(parts, recompute.flags(rule, #parts.result.stage_device))
 end
 
 --- The same with no more recomputed than memory asks for.
-local function as_needed(graph, o, rule, known)
-   local parts = partitioned(graph, o, rule, known)
+local function as_needed(graph, o, rule, known, room)
+   local parts = partitioned(graph, o, rule, known, room)
    local lean = subject_of(parts, recompute.flags("always", #parts.result.stage_device))
    if not lean.fits then return lean end
    local function rows_of(subject)
@@ -263,16 +240,32 @@ local function is_tight(subject)
    return false
 end
 
+--- The faster one of plans that fit, else the one that is closer to it; of equals the first.
+local function better(a, b)
+   if not a or not b then return a or b end
+   local x, y = over.worst(a.memory), over.worst(b.memory)
+   if x > 0 or y > 0 then return y < x and b or a end
+   return b.seconds < a.seconds and b or a
+end
+
+--- Plans by a rule, with as much room for what a cut holds as it takes to fit.
+local function fitted(plan, graph, o, rule, known)
+   return held.fit(function(room)
+      if not room then return plan(graph, o, rule, known) end
+      return (feasible(plan, graph, o, rule, known, room))
+   end, rule, better)
+end
+
 --- Plans a graph by one partition. With `recompute` auto the faster of two cuts is taken: one of
 -- which as much is kept as there is room for, and one that is made for recomputing, where memory
 -- may have been in the way of the first.
 local function plan_once(graph, o, known)
-   if o.recompute ~= "auto" then return by_rule(graph, o, o.recompute, known) end
-   local kept = feasible(by_rule, graph, o, "never", known)
+   if o.recompute ~= "auto" then return fitted(by_rule, graph, o, o.recompute, known) end
+   local kept = feasible(fitted, by_rule, graph, o, "never", known)
    if kept and kept.fits and not is_tight(kept) then return kept end
    local less = kept and (kept.fits and kept or as_needed(graph, o, "never", known))
-   if not less or not less.fits then return as_needed(graph, o, "but-last", known) end
-   local lean = feasible(as_needed, graph, o, "but-last", known)
+   if not less or not less.fits then return fitted(as_needed, graph, o, "but-last", known) end
+   local lean = feasible(fitted, as_needed, graph, o, "but-last", known)
    return lean and lean.fits and lean.seconds < less.seconds and lean or less
 end
 
@@ -303,14 +296,6 @@ local function rivals_of(graph, o)
       list[#list + 1] = copy(o, { partition = how })
    end
    return list
-end
-
---- The faster one of plans that fit, else the one that is closer to it; of equals the first.
-local function better(a, b)
-   if not a or not b then return a or b end
-   local x, y = over.worst(a.memory), over.worst(b.memory)
-   if x > 0 or y > 0 then return y < x and b or a end
-   return b.seconds < a.seconds and b or a
 end
 
 --- Whether a graph has backwards, or gradients that come back: of inference it has neither.

@@ -1,0 +1,109 @@
+--- What the devices of a graph file hold while it is played, and how a cut leaves room for it.
+--
+-- A partitioner counts what nodes keep. What a stage needs to run its forward again, how many
+-- versions of weights there are and what waits between stages is known of a cut alone.
+
+local copy = require("ftpipe.base.copy")
+local recompute = require("ftpipe.graph.recompute")
+
+local M = {}
+
+--- By device what it holds, its budget, and the parts.
+-- @tparam table cut of ft.stages
+-- @tparam table planned by stage, as schedule_plan:describe has it
+-- @tparam table problem
+-- @tparam number factor bytes that training keeps for one of parameters
+function M.memory(cut, planned, problem, factor)
+   local rows = {}
+   for d, device in ipairs(problem.devices) do
+      rows[d] = {
+         budget = device.memory_bytes or 0,
+         parts = { parameters = 0, versions = 0, activations = 0, workspace = 0 },
+      }
+   end
+   for s, stage in ipairs(cut.stages) do
+      for d = stage.device, stage.device + stage.replicas - 1 do
+         local parts, trained = rows[d].parts, stage.parameter_bytes - stage.frozen_bytes
+         -- what is frozen has no gradients, no optimizer state, and no other versions
+         parts.parameters = parts.parameters + trained * factor + stage.frozen_bytes
+         parts.versions = parts.versions + trained * (planned[s].versions - 1)
+         parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
+         -- stages of one device work one at a time
+         parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
+      end
+   end
+   for _, row in ipairs(rows) do
+      local parts = row.parts
+      row.total = parts.parameters + parts.versions + parts.activations + parts.workspace
+   end
+   return rows
+end
+
+--- A problem with room for what a cut by it would hold beside what it counts.
+-- @tparam table problem
+-- @tparam graph graph
+-- @tparam[opt] table room share (of what nodes save for a micro-batch, counted once: what running
+--   them again takes), spare (bytes that each device is to keep free); nil: none
+function M.with_room(problem, graph, room)
+   if not room then return problem end
+   local fixed, devices = {}, {}
+   for i, node in ipairs(graph.nodes) do
+      fixed[i] = problem.fixed_bytes[i] + math.floor(room.share * node.saved_bytes)
+   end
+   for d, device in ipairs(problem.devices) do
+      local bytes = device.memory_bytes or 0
+      devices[d] = copy(device, {
+         memory_bytes = bytes > 0 and math.max(1, math.floor(bytes - room.spare)) or 0,
+      })
+   end
+   return copy(problem, { fixed_bytes = fixed, devices = devices })
+end
+
+--- The most that a device holds beside what the partitioner counted.
+-- @tparam table memory of a plan
+-- @tparam table problem that was cut
+-- @tparam table result stage and device by node
+function M.uncounted(memory, problem, result)
+   local counted, most, n_stages = {}, 0, #result.stage_device
+   for i, d in ipairs(result.device) do
+      local held = problem.in_flight or 1
+      if not problem.flat then held = math.min(held, n_stages - result.stage[i] + 1) end
+      counted[d] = (counted[d] or 0) + problem.fixed_bytes[i] + problem.saved_bytes[i] * held
+   end
+   for d, row in ipairs(memory) do
+      if row.budget > 0 and counted[d] then most = math.max(most, row.total - counted[d]) end
+   end
+   return most
+end
+
+-- What nodes save counts once where stages recompute: all of it where a device has one stage, less
+-- where several take turns in the same room.
+local SHARES = { 1, 0.5 }
+
+local ROUNDS = 2 -- of each; what is left out does not change much from one cut to the next
+
+--- Plans until one fits: a cut that is over a budget is made again with room for what it holds
+-- beside what the partitioner counts.
+-- @tparam function plan from room, nil at first, to a subject; nil where nothing has that room
+-- @tparam string rule by which stages recompute
+-- @tparam function better of two subjects
+-- @treturn subject
+function M.fit(plan, rule, better)
+   local best = plan(nil)
+   if best.fits then return best end
+   for _, share in ipairs(rule == recompute.rules[1] and { 0 } or SHARES) do
+      local last = share == 0 and best or plan { share = share, spare = 0 }
+      local spare, round = 0, 0
+      while last do
+         best = better(best, last)
+         local more = M.uncounted(last.memory, last.parts.asked, last.parts.result)
+         if last.fits or more <= 0 or round == ROUNDS then break end
+         spare, round = spare + more, round + 1
+         last = plan { share = share, spare = spare }
+      end
+      if best.fits then return best end
+   end
+   return best
+end
+
+return M

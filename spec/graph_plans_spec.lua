@@ -1,0 +1,49 @@
+--- Plans of graph files: what their devices hold, what passes between them, what is said of it.
+
+local core = require("ftpipe.core")
+local files = require("spec.support.files")
+local ft = require("ftpipe")
+local process = require("spec.support.process")
+
+local HEAD = "ftpipe weighted graph 1\n"
+
+local function load(text) return ft.graph.read(HEAD .. text, "my.graph") end
+
+--- What `ftpipe plan` prints of a graph, its complaint, and how it exits.
+local function planned(text, ...)
+   local directory = files.directory()
+   core.sys.write_file(directory .. "/my.graph", HEAD .. text)
+   local out, err, exit = process.ftpipe { "plan", directory .. "/my.graph", ... }
+   files.remove(directory)
+   return out, err, exit
+end
+
+describe("a plan of a graph file", function()
+   -- Two devices with room for one of the nodes that save much, by recomputing.
+   local SAVING = ("device memory_bytes=110e6 bytes_per_s=10e9\n"):rep(2)
+   for i, id in ipairs { "a", "b", "c", "d" } do
+      SAVING = SAVING .. ("node %s forward_ns=1e6 backward_ns=2e6 parameter_bytes=4e6 "
+         .. "saved_bytes=%de6\n"):format(id, i < 3 and 50 or 1)
+   end
+   SAVING = SAVING .. "edge a b bytes=1e6 grad_bytes=1e6\nedge b c bytes=1e6 grad_bytes=1e6\n"
+      .. "edge c d bytes=1e6 grad_bytes=1e6\n"
+
+   it("has a cut with room for what running stages again takes", function()
+      for _, how in ipairs { "seq", "greedy", "mixed", "best", "pipedream" } do
+         for _, recompute in ipairs { "auto", "always" } do
+            local subject = ft.explore(load(SAVING), { partition = how, recompute = recompute })
+            assert.is_true(subject.fits, how .. " " .. recompute)
+            assert.not_equal(subject.result.device[1], subject.result.device[2])
+         end
+      end
+   end)
+
+   it("stands beside others that are held against the same budgets", function()
+      local out, err, exit = planned(SAVING:gsub("50e6", "150e6"), "--compare")
+      assert.equal(3, exit, err)
+      for _, how in ipairs { "seq", "mixed", "greedy" } do
+         assert.matches("\n  " .. how .. " [^\n]+no, %d+%.%d MB over", out)
+      end
+      assert.matches("\n  seq [^\n]+ yes ", (planned(SAVING, "--compare")))
+   end)
+end)
