@@ -46,4 +46,16 @@ describe("a plan of a graph file", function()
       end
       assert.matches("\n  seq [^\n]+ yes ", (planned(SAVING, "--compare")))
    end)
+
+   it("updates parameters once a batch, by the kind of its devices", function()
+      local function seconds(device)
+         local graph = load(("device %s\nnode a forward_ns=1e6 backward_ns=2e6 update1=5e8 "
+            .. "update2=2e8\nnode b forward_ns=1e6 backward_ns=2e6 update1=5e8\nedge a b\n")
+            :format(device))
+         return ft.explore(graph, { partition = "seq", micro_batches = 4 }).seconds
+      end
+      assert.near(4 * 6e-3 + 1, seconds "kind=1", 1e-9)
+      assert.near(3 * (4 * 6e-3 + 1), seconds "slowdown=3", 1e-9)
+      assert.near(4 * 6e-3 + 0.2, seconds "kind=2", 1e-9)
+   end)
 end)

@@ -137,6 +137,7 @@ local function batch_seconds(plan, schedule, micro_batches, least)
    for _, stage in ipairs(cut.stages) do
       stage.backward_ns = stage.backward_ns
          + stage.parameter_bytes * UPDATE_NS_PER_BYTE / micro_batches
+      stage.update_ns = 0 -- which is that
    end
    local function play(batches)
       local made, costs = ft.stages.plan(cut, {

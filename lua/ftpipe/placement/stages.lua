@@ -29,8 +29,8 @@ local function new_stages(result)
    for s, device in ipairs(result.stage_device) do
       stages[s] = {
          device = device, replicas = result.stage_replicas and result.stage_replicas[s] or 1,
-         forward_ns = 0, backward_ns = 0, weight_ns = 0, parameter_bytes = 0, frozen_bytes = 0,
-         saved_bytes = 0, nodes = 0,
+         forward_ns = 0, backward_ns = 0, weight_ns = 0, update_ns = 0, parameter_bytes = 0,
+         frozen_bytes = 0, saved_bytes = 0, nodes = 0,
       }
    end
    return stages
@@ -49,6 +49,8 @@ local function add_node(stage, node, device)
    stage.forward_ns = stage.forward_ns + forward / stage.replicas
    stage.backward_ns = stage.backward_ns + backward / stage.replicas
    stage.weight_ns = stage.weight_ns + backward * weight_share(node) / stage.replicas
+   local update = (node["update" .. (device.kind or 1)] or 0) * (device.slowdown or 1)
+   stage.update_ns = stage.update_ns + update / stage.replicas
    stage.parameter_bytes = stage.parameter_bytes + node.parameter_bytes
    stage.frozen_bytes = stage.frozen_bytes + (node.frozen_bytes or 0)
    stage.saved_bytes = stage.saved_bytes + node.saved_bytes
@@ -131,9 +133,9 @@ end
 -- @tparam table result stage by node, stage_device (of ft.partition)
 -- @treturn table stages { device =, replicas =, forward_ns =, backward_ns =, weight_ns = (what of
 --   backward_ns is for gradients of weights), sum_ns = (of the gradients of its replicas, once a
---   batch), parameter_bytes =, frozen_bytes = (of these, what is
---   not trained), saved_bytes =, nodes =, first =, last = (names) }, edges { from =, to =,
---   bytes =, grad_bytes =, ns =, grad_ns = }
+--   batch), update_ns = (of its parameters, once a batch), parameter_bytes =, frozen_bytes = (of
+--   these, what is not trained), saved_bytes =, nodes =, first =, last = (names) }, edges
+--   { from =, to =, bytes =, grad_bytes =, ns =, grad_ns = }
 function M.of(graph, devices, result)
    check_result(graph, devices, result)
    local stages, edges = new_stages(result), join_edges(graph, result)
@@ -217,7 +219,7 @@ local function costs_of(cut, o)
       costs.backward_ns[s] = stage.backward_ns * factor
       costs.backward_input_ns[s] = (stage.backward_ns - stage.weight_ns) * factor
       costs.backward_weight_ns[s] = stage.weight_ns * factor
-      costs.update_ns[s] = stage.sum_ns
+      costs.update_ns[s] = stage.sum_ns + stage.update_ns * factor -- links keep their pace
    end
    for _, edge in ipairs(cut.edges) do
       local ns = costs.transfer_ns
