@@ -58,4 +58,26 @@ describe("a plan of a graph file", function()
       assert.near(3 * (4 * 6e-3 + 1), seconds "slowdown=3", 1e-9)
       assert.near(4 * 6e-3 + 0.2, seconds "kind=2", 1e-9)
    end)
+
+   it("sends a value once to a device that needs it in several stages", function()
+      local text = ("device bytes_per_s=1e9\n"):rep(2)
+      for i, id in ipairs { "a", "b", "c", "d" } do
+         text = text .. ("node %s forward_ns=3e6 backward_ns=6e6 tie=%d\n"):format(id, 2 - i % 2)
+      end
+      -- the later stage is told first, and is not what the value is sent for
+      text = text .. "edge a d bytes=1e6 grad_bytes=1e6\nedge a b bytes=1e6 grad_bytes=1e6\n"
+         .. "edge b c bytes=1e3 grad_bytes=1e3\nedge c d bytes=1e3 grad_bytes=1e3\n"
+      local graph = load(text)
+      local result = { stage = { 1, 2, 3, 4 }, stage_device = { 1, 2, 1, 2 } }
+      local cut = ft.stages.of(graph, graph.devices, result)
+      local sent = {}
+      for _, edge in ipairs(cut.edges) do
+         sent[("%d %d"):format(edge.from, edge.to)] = { edge.bytes, edge.grad_bytes, edge.ns }
+      end
+      assert.same({ 1e6, 1e6, 1e6 }, sent["1 2"])
+      assert.same({ 0, 0, 0 }, sent["1 4"])
+      local problem = graph:problem()
+      local priced = ft.partition.evaluate(problem, { 1, 2, 1, 2 }, { 1, 2, 3, 4 })
+      assert.equal(priced.moved_bytes, ft.stages.moved_bytes(cut, 1))
+   end)
 end)

@@ -237,4 +237,6 @@ return {
       "for d, device in ipairs(subject.plan and {} or parts.problem.devices) do",
       "for d, device in ipairs {} do", "spec/graph_plans",
       "all partitions of a graph file fit beside each other" },
+   { "lua/ftpipe/placement/stages.lua", "         if charged[keys[e]] == e then", "         do",
+      "spec/graph_plans", "a value is sent once for each stage of a device" },
 }

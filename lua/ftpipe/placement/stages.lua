@@ -88,25 +88,46 @@ local function sum_ns(stage, devices)
    return ns
 end
 
---- Adds an edge of nodes to the edge of their stages; a value that several nodes of a stage use
--- passes once. What gradients pass to an earlier stage goes back along an edge to a later one.
+--- By value and device that it passes to, the edge that it is charged to: of those to several
+-- stages of the device the one to the stage that works first.
+local function charged_edges(graph, result)
+   local charged, keys = {}, {}
+   for e, edge in ipairs(graph.edges) do
+      local from, to = result.stage[edge.from], result.stage[edge.to]
+      if from ~= to then
+         local device, back = result.stage_device[to], from > to
+         local key = ("%d %s %d %s"):format(edge.from, tostring(edge.value), device, tostring(back))
+         local known = charged[key]
+         local before = known and result.stage[graph.edges[known].to]
+         keys[e] = key
+         if not before or (back and to > before or not back and to < before) then
+            charged[key] = e
+         end
+      end
+   end
+   return charged, keys
+end
+
+--- Adds an edge of nodes to the edge of their stages; a value that several nodes of a device use
+-- passes once, and the sum of its gradients comes back. What gradients pass to an earlier stage
+-- goes back along an edge to a later one.
 local function join_edges(graph, result)
-   local edges, by_ends, seen = {}, {}, {}
-   for _, edge in ipairs(graph.edges) do
+   local edges, by_ends, charged, keys = {}, {}, charged_edges(graph, result)
+   for e, edge in ipairs(graph.edges) do
       local from, to = result.stage[edge.from], result.stage[edge.to]
       local back = from > to
       local low, high = math.min(from, to), math.max(from, to)
-      local ends = low .. " " .. high
-      local value = ends .. " " .. edge.from .. " " .. tostring(edge.value)
-      if low ~= high and not seen[value] then
-         seen[value] = true
+      if low ~= high then
+         local ends = low .. " " .. high
          local row = by_ends[ends]
          if not row then
             row = { from = low, to = high, bytes = 0, grad_bytes = 0 }
             edges[#edges + 1], by_ends[ends] = row, row
          end
-         row.bytes = row.bytes + (back and 0 or edge.bytes)
-         row.grad_bytes = row.grad_bytes + edge.grad_bytes + (back and edge.bytes or 0)
+         if charged[keys[e]] == e then
+            row.bytes = row.bytes + (back and 0 or edge.bytes)
+            row.grad_bytes = row.grad_bytes + edge.grad_bytes + (back and edge.bytes or 0)
+         end
       end
    end
    return edges
