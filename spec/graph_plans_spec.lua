@@ -80,4 +80,25 @@ describe("a plan of a graph file", function()
       local priced = ft.partition.evaluate(problem, { 1, 2, 1, 2 }, { 1, 2, 3, 4 })
       assert.equal(priced.moved_bytes, ft.stages.moved_bytes(cut, 1))
    end)
+
+   it("draws replicas of a stage at their work", function()
+      local graph = load(("device bytes_per_s=10e9\n"):rep(3) .. "node a forward_ns=2e6 "
+         .. "backward_ns=4e6 saved_bytes=1e6\n"
+         .. "node b forward_ns=1e6 backward_ns=2e6 parameter_bytes=1e6\n"
+         .. "edge a b bytes=1e6 grad_bytes=1e6\n")
+      local subject = ft.explore(graph, { partition = "pipedream", micro_batches = 4 })
+      assert.same({ 2, 1 }, subject.result.stage_replicas)
+      local rows = {}
+      for row in subject:timeline { columns = 60, ascii = true }:gmatch("|(%S+)|") do
+         rows[#rows + 1] = row
+      end
+      assert.matches("F.*B", rows[2])
+      assert.equal(rows[1], rows[2])
+      local played, counts = subject:play(1, true), { 0, 0, 0 }
+      for _, event in ipairs(core.json.decode(played.trace).traceEvents) do
+         counts[event.pid + 1] = counts[event.pid + 1] + 1
+      end
+      assert.equal(counts[1], counts[2])
+      assert.equal(2e6, played.memory[2].peak)
+   end)
 end)

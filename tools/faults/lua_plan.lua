@@ -239,4 +239,8 @@ return {
       "all partitions of a graph file fit beside each other" },
    { "lua/ftpipe/placement/stages.lua", "         if charged[keys[e]] == e then", "         do",
       "spec/graph_plans", "a value is sent once for each stage of a device" },
+   { "lua/ftpipe/placement/stages.lua",
+      "if played.trace and next(replicas) then played.trace =",
+      "if false then played.trace =", "spec/graph_plans",
+      "replicas of a graph file are drawn idle" },
 }

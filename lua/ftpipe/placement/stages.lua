@@ -293,6 +293,22 @@ function M.plan(cut, o)
    return make(pipeline(cut, o)), costs
 end
 
+--- The events of a trace, those of the first device of a stage told of its replicas as well.
+local function repeated(trace, replicas)
+   local head, events, tail = trace:match("^(.-%[\n)(.*)(\n%].*)$")
+   local lines = {}
+   for line in (events .. "\n"):gmatch("([^\n]+)\n") do
+      line = line:gsub(",$", "")
+      lines[#lines + 1] = line
+      local before, pid, behind = line:match('^(.-"pid":)(%d+)(.*)$')
+      local is_name = line:find('"name":"process_name"', 1, true)
+      for _, d in ipairs(not is_name and replicas[tonumber(pid) + 1] or {}) do
+         lines[#lines + 1] = before .. d - 1 .. behind
+      end
+   end
+   return head .. table.concat(lines, ",\n") .. tail
+end
+
 --- Plays a schedule.
 -- @tparam table cut as of `plan`
 -- @tparam table o as of `plan`; trace
@@ -302,14 +318,18 @@ function M.play(cut, o)
    options.trace = o.trace
    options.saved_bytes = o.trace and column(cut.stages, "saved_bytes") or nil
    local played = plan:simulate(options)
+   local replicas = {}
    for _, stage in ipairs(cut.stages) do -- what one of the replicas does all of them do
       local first, last = devices_of(stage)
       for d = first + 1, last do
-         for _, key in ipairs { "busy_ns", "waits", "stalls" } do
-            played[key][d] = played[key][first]
+         replicas[first] = replicas[first] or {}
+         replicas[first][d - first] = d
+         for _, key in ipairs { "busy_ns", "waits", "stalls", "memory" } do
+            if played[key] then played[key][d] = played[key][first] end
          end
       end
    end
+   if played.trace and next(replicas) then played.trace = repeated(played.trace, replicas) end
    played.stages = plan:describe().stages
    return played
 end
