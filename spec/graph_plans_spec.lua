@@ -101,4 +101,42 @@ describe("a plan of a graph file", function()
       assert.equal(counts[1], counts[2])
       assert.equal(2e6, played.memory[2].peak)
    end)
+
+   it("sums gradients of replicas over the links between their hosts", function()
+      local graph = load("node a forward_ns=1e6 backward_ns=2e6 parameter_bytes=4e6\n")
+      local function plan(network, how)
+         local devices = {}
+         for d, host in ipairs { "a", "b" } do
+            devices[d] = { name = host, host = host, memory = "11GB", flops = 10e12,
+               bandwidth = "500GB/s", link = "10GB/s" }
+         end
+         return ft.explore(graph, { partition = how, micro_batches = 8,
+            devices = ft.cluster { devices = devices, network = { bandwidth = network } } })
+      end
+      -- 4 MB each way around a ring of two, behind eight times the half of 3 ms
+      assert.near(0.012 + 4e6 / 10e9, plan("10GB/s", "pipedream").seconds, 1e-4)
+      assert.near(0.012 + 4, plan("1MB/s", "pipedream").seconds, 1e-3)
+      assert.same({ 2 }, plan("10GB/s", "best").result.stage_replicas)
+      assert.same({ 1 }, plan("1MB/s", "best").result.stage_replicas)
+   end)
+
+   it("is also cut for links that are slower than those of its devices", function()
+      local text = ""
+      for i = 1, 4 do
+         text = text .. ("node n%d forward_ns=%de6 backward_ns=%de6\n"):format(i, i, 2 * i)
+      end
+      local graph = load(text .. "edge n1 n2 bytes=1e5 grad_bytes=1e5\n"
+         .. "edge n2 n3 bytes=1e4 grad_bytes=1e4\nedge n3 n4 bytes=1e7 grad_bytes=1e7\n")
+      local devices = {}
+      for d, host in ipairs { "a", "b" } do
+         devices[d] = { name = host, host = host, memory = "11GB", flops = 10e12,
+            bandwidth = "500GB/s", link = "10GB/s" }
+      end
+      local function ends(network)
+         return ft.explore(graph, { partition = "seq", micro_batches = 8, devices = ft.cluster {
+            devices = devices, network = { bandwidth = network } } }).result.stage
+      end
+      assert.same({ 1, 1, 1, 2 }, ends "10GB/s")
+      assert.same({ 1, 1, 2, 2 }, ends "100MB/s")
+   end)
 end)

@@ -243,4 +243,10 @@ return {
       "if played.trace and next(replicas) then played.trace =",
       "if false then played.trace =", "spec/graph_plans",
       "replicas of a graph file are drawn idle" },
+   { "lua/ftpipe/planner/planned_graph.lua", "   wire(cut, o.devices)\n",
+      "   if false then wire(cut, o.devices) end\n", "spec/graph_plans",
+      "replicas of a graph file on several hosts have no network between them" },
+   { "lua/ftpipe/planner/planned_graph.lua", "   if not slower then return list end\n",
+      "   if slower ~= 1 then return list end\n", "spec/graph_plans",
+      "a graph file is not cut for slow links" },
 }

@@ -173,6 +173,22 @@ function M.of(graph, devices, result)
    return setmetatable({ stages = stages, edges = edges, n_devices = #devices }, Cut)
 end
 
+--- Has what passes between devices go over the links that they share. Sums of gradients of replicas
+-- go around a ring, in as many steps as pass its parts twice, at the pace of its slowest link.
+-- @tparam table cut of `of`
+-- @tparam cluster cluster of its devices
+function M.wire(cut, cluster)
+   cut.machine = cluster.machine
+   for _, stage in ipairs(cut.stages) do
+      local first, last = devices_of(stage)
+      for d = first, stage.replicas > 1 and last or first - 1 do
+         local link = cluster:link(d, d < last and d + 1 or first)
+         stage.sum_ns = math.max(stage.sum_ns, 1e9 * sum_bytes(stage) / link.bytes_per_s
+            + 2 * (stage.replicas - 1) * link.latency_ns)
+      end
+   end
+end
+
 --- By stage, whether it is to recompute.
 local function flags_of(cut, which)
    if type(which) == "table" then
@@ -349,7 +365,7 @@ end
 guard("ft.stages", M, {
    of = "graph: graph, devices: table, result: table", recompute = "cut: cut, which: string|table",
    moved_bytes = "cut: cut, micro_batches: int", plan = "cut: cut, o: table",
-   play = "cut: cut, o: table",
+   play = "cut: cut, o: table", wire = "cut: cut, cluster: cluster",
 })
 
 return M

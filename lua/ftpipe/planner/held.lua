@@ -44,8 +44,10 @@ end
 -- @tparam graph graph
 -- @tparam[opt] table room share (of what nodes save for a micro-batch, counted once: what running
 --   them again takes), spare (bytes that each device is to keep free); nil: none
-function M.with_room(problem, graph, room)
-   if not room then return problem end
+-- @tparam[opt] table rates by device, in place of its own link's
+function M.with_room(problem, graph, room, rates)
+   if not room and not rates then return problem end
+   room = room or { share = 0, spare = 0 }
    local fixed, devices = {}, {}
    for i, node in ipairs(graph.nodes) do
       fixed[i] = problem.fixed_bytes[i] + math.floor(room.share * node.saved_bytes)
@@ -54,6 +56,7 @@ function M.with_room(problem, graph, room)
       local bytes = device.memory_bytes or 0
       devices[d] = copy(device, {
          memory_bytes = bytes > 0 and math.max(1, math.floor(bytes - room.spare)) or 0,
+         bytes_per_s = rates and rates[d] or device.bytes_per_s,
       })
    end
    return copy(problem, { fixed_bytes = fixed, devices = devices })

@@ -21,10 +21,10 @@ local usage = require("ftpipe.base.usage")
 
 local M = {}
 
---- The links that the devices share, where they are described.
-local function machine_of(devices)
+--- Has a cut use the links that the devices share, where they are described.
+local function wire(cut, devices)
    local wired = devices and clusters.wired(devices)
-   return type(wired) == "table" and wired.machine or nil
+   if type(wired) == "table" and wired.machine then stages.wire(cut, wired) end
 end
 
 local function device_names(o, problem)
@@ -138,8 +138,9 @@ local function partitioned(graph, o, rule, known, room)
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = rule,
    }
-   local asked = held.with_room(problem, graph, room)
+   local asked = held.with_room(problem, graph, room, o.link_rates)
    local mark = room and ("%s %g %.0f"):format(rule, room.share, room.spare) or rule
+   if o.link_rates then mark = mark .. " linked" end
    return {
       graph = graph, options = o, factor = factor, problem = problem, rule = rule, asked = asked,
       result = of_file(graph, partition_once, asked, o, known, mark),
@@ -182,7 +183,7 @@ local function subject_of(parts, flags)
    local graph, o, problem = parts.graph, parts.options, parts.problem
    local cut = stages.of(graph, problem.devices, parts.result)
    stages.recompute(cut, flags)
-   cut.machine = machine_of(o.devices)
+   wire(cut, o.devices)
    local play, short, long = player(cut, o), legs(cut, o)
    local played = of_file(graph, play, long)
    local subject = subjects.new({
@@ -298,6 +299,15 @@ local function rivals_of(graph, o)
    return list
 end
 
+--- The same and, where links between neighbours are slower than those of the devices, all of it
+-- again with cuts that are made for these.
+local function linked(list, o)
+   local slower = o.devices and o.cost == PRICE and clusters.neighbour_rates(o.devices)
+   if not slower then return list end
+   for i = 0, #list do list[#list + 1] = copy(list[i] or o, { link_rates = slower }) end
+   return list
+end
+
 --- Whether a graph has backwards, or gradients that come back: of inference it has neither.
 local function has_backwards(graph)
    for _, node in ipairs(graph.nodes) do
@@ -330,12 +340,13 @@ function M.plan(graph, o, known)
    local devices = o.devices and core.engine.devices(o.devices) or graph.devices
    of_file(graph, check, o, #(devices or {}))
    local best, failure = feasible(plan_once, graph, o, known)
-   for _, own in ipairs(rivals_of(graph, o)) do
+   for _, own in ipairs(linked(rivals_of(graph, o), o)) do
       best = better(best, (feasible(plan_once, graph, own, known)))
    end
    if not best then error(failure, 0) end
    local said = best.options -- what was asked for, and the partition that was chosen
    said.cost, said.stages, said.effort, said.quick = o.cost, o.stages, o.effort, nil
+   said.link_rates = nil
    best.asked = o.stages
    best.note = without_replicas(best, o)
    return best
