@@ -139,4 +139,31 @@ describe("a plan of a graph file", function()
       assert.same({ 1, 1, 1, 2 }, ends "10GB/s")
       assert.same({ 1, 1, 2, 2 }, ends "100MB/s")
    end)
+
+   it("knows kinds of devices that a graph was saved with", function()
+      local devices = "sim:2x2080ti,2x3090"
+      local graph = ft.graph("gpt2", { devices = devices, batch = 1, source = 32 })
+      local again = ft.graph.read(graph:format("txt"), "gpt2.txt")
+      local o = { devices = devices, micro_batches = 8 }
+      assert.same(graph:problem(o).node_ns, again:problem(o).node_ns)
+      assert.same(graph:problem(o).devices, again:problem(o).devices)
+      -- one with times of two kinds alone has the third as the first, at their ratio
+      local third = again:problem { devices = devices .. ",1x1080ti" }.devices[5]
+      assert.equal(1, third.kind)
+      assert.not_equal(1, third.slowdown)
+      -- where the file says nothing of kinds, all are alike
+      local plain = load("node a forward_ns=9\n"):problem { devices = devices }
+      assert.equal(1, plain.devices[4].kind)
+      assert.equal(1, plain.devices[4].slowdown)
+   end)
+
+   it("says how to have devices of two kinds", function()
+      local graph = load("node a forward_ns=1e6 backward_ns=1e6\n"
+         .. "node b forward_ns=1e6 backward_ns=1e6 ns2=1e6 kind2_only=1\nedge a b\n")
+      local failure = files.failure(ft.explore, graph, { devices = "sim:2x11GB" })
+      assert.matches("^my.graph: node b is kind2_only, and all devices are of kind 1; give devices "
+         .. "of two speeds", failure.message)
+      local subject = ft.explore(graph, { devices = "sim:1x2080ti,1x3090", partition = "seq" })
+      assert.equal(2, subject.result.device[2])
+   end)
 end)

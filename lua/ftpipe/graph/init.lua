@@ -106,13 +106,13 @@ end
 local MOST_KINDS = 4
 
 --- Devices of one speed are of one kind. Gives, by kind, the number of one of its devices, and by
--- device its kind and how much slower it is: what is left of more kinds than there may be is priced
--- as the first, at the ratio of their rates.
-local function kinds_of(devices)
+-- device its kind and how much slower it is: what is left of more kinds than there may be (`most`)
+-- is priced as the first, at the ratio of their rates.
+local function kinds_of(devices, most)
    local kinds, by_speed, of_device = {}, {}, {}
    for d, device in ipairs(devices) do
       local speed = device.flops_per_s .. " " .. device.bytes_per_s
-      if not by_speed[speed] and #kinds < MOST_KINDS then
+      if not by_speed[speed] and #kinds < (most or MOST_KINDS) then
          kinds[#kinds + 1] = d
          by_speed[speed] = #kinds
       end
@@ -221,6 +221,18 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Problems.
 
+--- Kinds of devices that nodes have times for; 1: what they take is said of one kind alone, which
+-- all devices are then.
+local function kinds_in(self)
+   if self.operators then return MOST_KINDS end
+   for k = MOST_KINDS, 2, -1 do
+      for _, node in ipairs(self.nodes) do
+         if node["ns" .. k] or node["update" .. k] or k == 2 and node.kind2_only then return k end
+      end
+   end
+   return 1
+end
+
 local function device_rows(self, o)
    local given = o.devices or self.devices
    if not given then usage("graph:problem needs devices; the file has none") end
@@ -234,12 +246,11 @@ local function device_rows(self, o)
       return given
    end
    local devices = core.engine.devices(given)
-   local _, kinds = kinds_of(devices)
-   local rows = {}
+   local most, rows = kinds_in(self), {}
+   local _, kinds = kinds_of(devices, most)
    for d, device in ipairs(devices) do
       rows[d] = {
-         kind = self.operators and kinds[d].kind or 1,
-         slowdown = self.operators and kinds[d].slowdown or 1,
+         kind = kinds[d].kind, slowdown = most > 1 and kinds[d].slowdown or 1,
          memory_bytes = device.memory_bytes, bytes_per_s = device.link_bytes_per_s,
       }
    end
@@ -266,6 +277,23 @@ local function kind_times(self, k, again, o)
    return list
 end
 
+--- Keeps a node off devices of kind 1; raises where there are no others.
+local function forbid_first(problem, i)
+   local n = #problem.forbid_node
+   for d, device in ipairs(problem.devices) do
+      if (device.kind or 1) == 1 then
+         table.insert(problem.forbid_node, i)
+         table.insert(problem.forbid_device, d)
+      end
+   end
+   if #problem.forbid_node - n == #problem.devices then
+      usage("node %s is kind2_only, and all devices are of kind 1; give devices of two speeds, "
+         .. "those of kind 1 first, as sim:2x2080ti,2x3090, or lines 'device kind=2 ...' in the "
+         .. "file",
+         problem.names[i])
+   end
+end
+
 local function node_lists(self, problem, o)
    local factor = o.memory_factor or self.memory_factor or MEMORY_FACTOR
    for i, node in ipairs(self.nodes) do
@@ -276,12 +304,7 @@ local function node_lists(self, problem, o)
       problem.saved_bytes[i] = o.recompute == "never" and node.saved_bytes or 0
       problem.tie[i] = node.tie or -1
       problem.backward[i] = node.backward or false
-      for d, device in ipairs(node.kind2_only and problem.devices or {}) do
-         if device.kind == 1 then
-            table.insert(problem.forbid_node, i)
-            table.insert(problem.forbid_device, d)
-         end
-      end
+      if node.kind2_only then forbid_first(problem, i) end
    end
 end
 

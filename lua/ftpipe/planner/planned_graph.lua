@@ -134,10 +134,10 @@ end
 --- The graph cut, as if stages recomputed by a rule, with room for what that holds.
 local function partitioned(graph, o, rule, known, room)
    local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
-   local problem = graph:problem {
+   local problem = of_file(graph, graph.problem, graph, {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = rule,
-   }
+   })
    local asked = held.with_room(problem, graph, room, o.link_rates)
    local mark = room and ("%s %g %.0f"):format(rule, room.share, room.spare) or rule
    if o.link_rates then mark = mark .. " linked" end
