@@ -166,4 +166,19 @@ describe("a plan of a graph file", function()
       local subject = ft.explore(graph, { devices = "sim:1x2080ti,1x3090", partition = "seq" })
       assert.equal(2, subject.result.device[2])
    end)
+
+   it("has replicas share the work of their stage, and each hold the whole", function()
+      local problem = load(("device bytes_per_s=10e9\n"):rep(3) .. "node a forward_ns=2e6 "
+         .. "backward_ns=4e6 parameter_bytes=1e6\nnode b forward_ns=1e6 backward_ns=2e6 "
+         .. "parameter_bytes=1e6\nedge a b bytes=1e6 grad_bytes=1e6\n"):problem()
+      local result = ft.partition(problem, { method = "pipedream" })
+      assert.same({ 2, 1 }, result.stage_replicas)
+      local times, memory = {}, {}
+      for d, row in ipairs(result.loads) do
+         times[d], memory[d] = row.compute_ns, row.memory_bytes
+      end
+      assert.same({ 3e6, 3e6, 3e6 }, times)
+      assert.same({ 4e6, 4e6, 4e6 }, memory)
+      assert.matches("device 1: 3.00 ms in 1 stage, 4.0 MB, sends 0.50 MB", tostring(result))
+   end)
 end)

@@ -254,4 +254,6 @@ return {
       "a saved graph forgets that its devices are of several kinds" },
    { "lua/ftpipe/graph/init.lua", "if #problem.forbid_node - n == #problem.devices then",
       "if false then", "spec/graph_plans", "nobody says how to have devices of kind 2" },
+   { "lua/ftpipe/placement/partition.lua", "load[key] = load[key] / n end", "end",
+      "spec/graph_plans", "each of a stage's replicas does all of its work" },
 }

@@ -156,6 +156,21 @@ function M.need(problem, what)
       .. '"sim:2x11GB" } gives it')
 end
 
+-- Of what a device does for a micro-batch, what its replicas share; each of them holds the whole.
+local SHARED = { "compute_ns", "price_ns", "out_bytes", "out_grad_bytes", "in_bytes",
+   "in_grad_bytes" }
+
+--- Spreads the load of the first device of a stage over its replicas, which follow it.
+local function spread(result)
+   for s, n in ipairs(result.stage_replicas) do
+      local first = result.stage_device[s]
+      local load = n > 1 and copy(result.loads[first])
+      for _, key in ipairs(load and SHARED or {}) do load[key] = load[key] / n end
+      for d = first, load and first + n - 1 or first - 1 do result.loads[d] = copy(load) end
+   end
+   return result
+end
+
 -- What is absent is decided by the method.
 local RULES = {
    method = { type = "string|function", help = "its name (best), or one of your own" },
@@ -181,8 +196,9 @@ local RULES = {
 --   in_order, straight, free_transfers; referee (true, or the seconds
 --   it has: what cbc, a solver of integer programmes, says of the result)
 -- @treturn table stage and device by node, stage_device and stage_replicas by stage, loads by
---   device, objective_ns, lower_bound_ns, gap, proved, n_stages, moved_bytes, effort (that was
---   spent: as much gives the same on any machine), work (all of it, in millions of steps), method;
+--   device (replicas of a stage share its work), objective_ns, lower_bound_ns, gap, proved,
+--   n_stages, moved_bytes, effort (that was spent: as much gives the same on any machine), work
+--   (all of it, in millions of steps), method;
 --   method_bound_ns and method_gap (of the placements that the method considers) where it has a
 --   bound of its own
 -- @raise invalid argument — the problem makes no sense; plan infeasible — nothing fits
@@ -196,7 +212,7 @@ function M.solve(problem, options)
       result = M.evaluate(problem, ask(own.method, problem), nil, own.cost)
       result.method = "custom"
    else
-      result = setmetatable(core.partition.solve(problem, own), Result)
+      result = setmetatable(spread(core.partition.solve(problem, own)), Result)
    end
    if seconds then judge(problem, result, own.cost or "overlap", seconds) end
    return result
