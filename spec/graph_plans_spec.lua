@@ -181,4 +181,13 @@ describe("a plan of a graph file", function()
       assert.same({ 4e6, 4e6, 4e6 }, memory)
       assert.matches("device 1: 3.00 ms in 1 stage, 4.0 MB, sends 0.50 MB", tostring(result))
    end)
+
+   it("says what the best of a comparison is, where a plan by best is another", function()
+      local out = planned("node a forward_ns=1e6 backward_ns=2e6 parameter_bytes=4e6\n",
+         "--devices", "sim:4x11GB", "--partition", "best", "--compare")
+      assert.matches("partition pipedream, schedule 1f1b, 1 stage on 4 devices", out)
+      assert.matches("\n  best +3.00 ", out)
+      assert.matches("\nbest is that of the lines above with the shortest slowest device by cost "
+         .. "model overlap, each stage on one device; %-%-partition best takes the fastest", out)
+   end)
 end)

@@ -135,6 +135,10 @@ local function model_parts(subject)
    return { graph = graph, options = o, problem = problem, factor = factor, rule = rule }, budgets
 end
 
+-- What the row of the best is of.
+local BEST = "best is that of the lines above with the shortest slowest device by cost model %s, "
+   .. "each stage on one device; --partition best takes the fastest by simulation, of replicas too"
+
 --- All partitioners side by side, on the subject's graph.
 local function comparison(subject, flags)
    local compare = require("ftpipe.planner.compare")
@@ -160,6 +164,7 @@ local function comparison(subject, flags)
       title = ("partitioners%s; slowest and fullest device, cost model %s"):format(how,
          flags.cost),
       key = "compare", cells = compare.cells(rows), data = compare.data(rows),
+      note = BEST:format(flags.cost),
    }
 end
 
