@@ -190,4 +190,32 @@ describe("a plan of a graph file", function()
       assert.matches("\nbest is that of the lines above with the shortest slowest device by cost "
          .. "model overlap, each stage on one device; %-%-partition best takes the fastest", out)
    end)
+
+   it("counts buffers where what passes is read", function()
+      local graph = load(("device memory_bytes=9e6\n"):rep(2) .. "node a forward_ns=1e6 "
+         .. "backward_ns=1e6\nnode b forward_ns=1e6 backward_ns=1e6\n"
+         .. "edge a b bytes=1e6 grad_bytes=3e5\n")
+      local subject = ft.explore(graph, { partition = "seq", micro_batches = 4 })
+      assert.matches("with 4 buffers between stages", subject.proof)
+      assert.equal(2 * 3e5, subject.memory[1].parts.buffers)
+      assert.equal(2 * 1e6, subject.memory[2].parts.buffers)
+      assert.equal(2 * 1e6, subject.memory[2].total)
+   end)
+
+   it("is cut with room for buffers as well", function()
+      -- two values of n2 wait at the second device, beside the state of n3 and n4
+      local text = ("device memory_bytes=40e6\n"):rep(2)
+      for i = 1, 4 do
+         text = text .. ("node n%d forward_ns=1e6 backward_ns=1e6 parameter_bytes=%de6\n"):format(i,
+            i < 4 and 2 or 6)
+      end
+      local graph = load(text .. "edge n1 n2 bytes=8\nedge n2 n3 bytes=6e6\n"
+         .. "edge n3 n4 bytes=1e6\n")
+      for _, recompute in ipairs { "auto", "never" } do
+         local subject = ft.explore(graph,
+            { partition = "seq", micro_batches = 4, recompute = recompute })
+         assert.is_true(subject.fits)
+         assert.same({ 1, 1, 1, 2 }, subject.result.stage)
+      end
+   end)
 end)

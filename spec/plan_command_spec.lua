@@ -367,7 +367,7 @@ describe("ftpipe plan", function()
                "--partition", "mixed", "--compare", "--schedule", schedule, "--format", "json")))
             local most = 0
             for _, device in ipairs(data.devices) do most = math.max(most, device.bytes) end
-            assert.equal(bytes, most)
+            assert.near(bytes, most, 1e3) -- and what passes between stages
             for _, row in ipairs(data.compare) do
                local is_same = row.method == "mixed" or row.method == "seq"
                assert.equal(is_same and most or row.memory_bytes, row.memory_bytes)

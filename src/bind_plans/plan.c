@@ -48,9 +48,20 @@ void script_set_stage(lua_State *L, const ft_plan *plan, int s, int buffers)
     lua_pop(L, 1);
 }
 
+/* Of the buffers of edges that end at a stage. */
+static double buffer_bytes(const ft_plan *plan, int s)
+{
+    double bytes = 0;
+    for (int e = 0; e < plan->n_edges; e++)
+        if (plan->edges[e].to == s && !plan->edges[e].after)
+            bytes += (double)plan->edges[e].bytes * plan->edges[e].slots;
+    return bytes;
+}
+
 static void push_stage(lua_State *L, const ft_plan *plan, int s, int buffers)
 {
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 9);
+    script_set_number(L, "buffer_bytes", buffer_bytes(plan, s));
     lua_pushboolean(L, plan->recompute[s]);
     lua_setfield(L, -2, "recompute");
     script_set_number(L, "joint", plan->joint[s]);
@@ -78,8 +89,8 @@ static bool is_synchronous(const ft_plan *plan)
 
 /*** What the plan says: schedule, devices, micro_batches, batches, forward_only, synchronous (no
  * forward works with weights that are late), node_stage, stages (each with
- * devices, depth, in_flight, versions, recompute, buffers of the edges that end there,
- * least_staleness and most_staleness of its forwards in the second half of the leg,
+ * devices, depth, in_flight, versions, recompute, buffers of the edges that end there and their
+ * buffer_bytes, least_staleness and most_staleness of its forwards in the second half of the leg,
  * mean_staleness).
  * @function schedule_plan:describe */
 int script_plan_describe(lua_State *L)

@@ -258,4 +258,9 @@ return {
       "spec/graph_plans", "each of a stage's replicas does all of its work" },
    { "lua/ftpipe/command/plan.lua", "      note = BEST:format(flags.cost),\n", "",
       "spec/graph_plans", "nothing says what the best of a comparison is" },
+   { "lua/ftpipe/planner/held.lua",
+      "parts.buffers = parts.buffers + planned[s].buffer_bytes", "", "spec/graph_plans",
+      "a graph file has no buffers" },
+   { "lua/ftpipe/planner/held.lua", "plan { share = share, spare = ROUNDS[round](more) }",
+      "ROUNDS[round](more) and nil", "spec/graph_plans", "a cut has no room for its buffers" },
 }

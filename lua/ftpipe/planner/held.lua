@@ -18,7 +18,7 @@ function M.memory(cut, planned, problem, factor)
    for d, device in ipairs(problem.devices) do
       rows[d] = {
          budget = device.memory_bytes or 0,
-         parts = { parameters = 0, versions = 0, activations = 0, workspace = 0 },
+         parts = { parameters = 0, versions = 0, activations = 0, workspace = 0, buffers = 0 },
       }
    end
    for s, stage in ipairs(cut.stages) do
@@ -28,6 +28,7 @@ function M.memory(cut, planned, problem, factor)
          parts.parameters = parts.parameters + trained * factor + stage.frozen_bytes
          parts.versions = parts.versions + trained * (planned[s].versions - 1)
          parts.activations = parts.activations + stage.saved_bytes * planned[s].in_flight
+         parts.buffers = parts.buffers + planned[s].buffer_bytes
          -- stages of one device work one at a time
          parts.workspace = math.max(parts.workspace, stage.again_bytes or 0)
       end
@@ -35,6 +36,7 @@ function M.memory(cut, planned, problem, factor)
    for _, row in ipairs(rows) do
       local parts = row.parts
       row.total = parts.parameters + parts.versions + parts.activations + parts.workspace
+         + parts.buffers
    end
    return rows
 end
@@ -43,11 +45,11 @@ end
 -- @tparam table problem
 -- @tparam graph graph
 -- @tparam[opt] table room share (of what nodes save for a micro-batch, counted once: what running
---   them again takes), spare (bytes that each device is to keep free); nil: none
+--   them again takes), spare (by device, bytes to keep free); nil: none
 -- @tparam[opt] table rates by device, in place of its own link's
 function M.with_room(problem, graph, room, rates)
    if not room and not rates then return problem end
-   room = room or { share = 0, spare = 0 }
+   room = room or { share = 0, spare = {} }
    local fixed, devices = {}, {}
    for i, node in ipairs(graph.nodes) do
       fixed[i] = problem.fixed_bytes[i] + math.floor(room.share * node.saved_bytes)
@@ -55,35 +57,41 @@ function M.with_room(problem, graph, room, rates)
    for d, device in ipairs(problem.devices) do
       local bytes = device.memory_bytes or 0
       devices[d] = copy(device, {
-         memory_bytes = bytes > 0 and math.max(1, math.floor(bytes - room.spare)) or 0,
+         memory_bytes = bytes > 0 and math.max(1, math.floor(bytes - (room.spare[d] or 0))) or 0,
          bytes_per_s = rates and rates[d] or device.bytes_per_s,
       })
    end
    return copy(problem, { fixed_bytes = fixed, devices = devices })
 end
 
---- The most that a device holds beside what the partitioner counted.
--- @tparam table memory of a plan
--- @tparam table problem that was cut
--- @tparam table result stage and device by node
-function M.uncounted(memory, problem, result)
-   local counted, most, n_stages = {}, 0, #result.stage_device
+--- By device, what it holds beside what the partitioner counted.
+local function uncounted(memory, problem, result)
+   local counted, more, n_stages = {}, {}, #result.stage_device
    for i, d in ipairs(result.device) do
       local held = problem.in_flight or 1
       if not problem.flat then held = math.min(held, n_stages - result.stage[i] + 1) end
       counted[d] = (counted[d] or 0) + problem.fixed_bytes[i] + problem.saved_bytes[i] * held
    end
    for d, row in ipairs(memory) do
-      if row.budget > 0 and counted[d] then most = math.max(most, row.total - counted[d]) end
+      more[d] = counted[d] and math.max(0, row.total - counted[d]) or 0
    end
-   return most
+   return more
 end
 
 -- What nodes save counts once where stages recompute: all of it where a device has one stage, less
 -- where several take turns in the same room.
 local SHARES = { 1, 0.5 }
 
-local ROUNDS = 2 -- of each; what is left out does not change much from one cut to the next
+--- What is kept free for what the partitioner does not count: on each device what it held, then,
+-- where stages have changed their places, on all of them the most that any held.
+local ROUNDS = {
+   function(more) return more end,
+   function(more)
+      local most, all = math.max(unpack(more)), {}
+      for d in ipairs(more) do all[d] = most end
+      return all
+   end,
+}
 
 --- Plans until one fits: a cut that is over a budget is made again with room for what it holds
 -- beside what the partitioner counts.
@@ -95,16 +103,16 @@ function M.fit(plan, rule, better)
    local best = plan(nil)
    if best.fits then return best end
    for _, share in ipairs(rule == recompute.rules[1] and { 0 } or SHARES) do
-      local last = share == 0 and best or plan { share = share, spare = 0 }
-      local spare, round = 0, 0
-      while last do
+      local last = share == 0 and best or plan { share = share, spare = {} }
+      for round = 0, #ROUNDS do
+         if last and round > 0 then
+            local more = uncounted(last.memory, last.parts.asked, last.parts.result)
+            last = plan { share = share, spare = ROUNDS[round](more) }
+         end
+         if not last then break end
          best = better(best, last)
-         local more = M.uncounted(last.memory, last.parts.asked, last.parts.result)
-         if last.fits or more <= 0 or round == ROUNDS then break end
-         spare, round = spare + more, round + 1
-         last = plan { share = share, spare = spare }
+         if last.fits then return best end
       end
-      if best.fits then return best end
    end
    return best
 end

@@ -139,7 +139,8 @@ local function partitioned(graph, o, rule, known, room)
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = rule,
    })
    local asked = held.with_room(problem, graph, room, o.link_rates)
-   local mark = room and ("%s %g %.0f"):format(rule, room.share, room.spare) or rule
+   local mark = room and ("%s %g %s"):format(rule, room.share, table.concat(room.spare, " "))
+      or rule
    if o.link_rates then mark = mark .. " linked" end
    return {
       graph = graph, options = o, factor = factor, problem = problem, rule = rule, asked = asked,
