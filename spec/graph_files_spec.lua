@@ -180,7 +180,7 @@ describe("ft.graph files", function()
       assert.same({ 3, 4, 1, 2 }, s.result.stage)
       assert.same({ 1, 2, 1, 2 }, s.result.device)
       assert.is_true(s.fits) -- 6 GB are more than half of a device
-      assert.matches("^partition: node 1 %(c%) needs 6.0 GB, the largest device it may be on has 5",
+      assert.matches("^graph: partition: node 1 %(c%) needs 6.0 GB, the largest device it may be",
          files.failure(ft.explore, graph, { devices = "sim:2x5GB", partition = "seq",
             schedule = "interleaved" }).message)
    end)

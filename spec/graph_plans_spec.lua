@@ -218,4 +218,19 @@ describe("a plan of a graph file", function()
          assert.same({ 1, 1, 1, 2 }, subject.result.stage)
       end
    end)
+
+   it("names the file that nothing fits, the amount, and what would help", function()
+      local text = ("device memory_bytes=60e6\n"):rep(2)
+      for _, id in ipairs { "a", "b", "c" } do
+         text = text .. ("node %s forward_ns=1e6 backward_ns=2e6 parameter_bytes=8e6\n"):format(id)
+      end
+      local _, err, exit = planned(text .. "edge a b bytes=1\nedge b c bytes=1\n")
+      assert.equal(3, exit)
+      assert.matches("my.graph: partition: no placement of 3 nodes on 2 devices keeps memory and "
+         .. "the limits on stages; parameters and what training keeps beside them are 96.0 MB, the "
+         .. "devices have 120.0 MB together; what would help: more devices; another partition or "
+         .. "schedule; %-%-optimizer adafactor", err)
+      local failure = files.failure(ft.explore, load(text), { recompute = "never" })
+      assert.matches('would help: recompute = "auto"; more devices', failure.message)
+   end)
 end)

@@ -82,11 +82,14 @@ ft_status ft_ground_room(const ft_ground *g, ft_error *err)
 
 ft_status ft_ground_infeasible(const ft_ground *g, const char *what, const char *how, ft_error *err)
 {
+    static const char *const kept[2][2] = {{"", "pins and "}, {"memory and ", "memory, pins and "}};
     const ft_partition_problem *p = g->problem;
+    bool limited = p->swaps, pinned = p->n_forbids > 0;
+    for (int d = 0; d < p->n_devices; d++) limited |= p->devices[d].memory_bytes > 0;
+    for (int i = 0; p->pin && i < p->n_nodes; i++) pinned |= p->pin[i] >= 0;
     return ft_fail(err, FT_INFEASIBLE,
-                   "partition: no %s of %d nodes on %d devices keeps memory, pins and the limits "
-                   "on stages%s",
-                   what, g->n, p->n_devices, how);
+                   "partition: no %s of %d nodes on %d devices keeps %sthe limits on stages%s",
+                   what, g->n, p->n_devices, kept[limited][pinned], how);
 }
 
 /* -- checks ------------------------------------------------------------------------------------ */

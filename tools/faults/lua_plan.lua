@@ -263,4 +263,7 @@ return {
       "a graph file has no buffers" },
    { "lua/ftpipe/planner/held.lua", "plan { share = share, spare = ROUNDS[round](more) }",
       "ROUNDS[round](more) and nil", "spec/graph_plans", "a cut has no room for its buffers" },
+   { "lua/ftpipe/planner/planned_graph.lua",
+      'held.amounts(problem_of(graph, o, "always")), held.remedies(graph, o)), failure.exit)',
+      '"", ""), failure.exit)', "spec/graph_plans", "nobody says what would help a graph file" },
 }

@@ -174,21 +174,14 @@ end
 local function check_fits(subject, model, o)
    if subject.fits then return end
    local most, culprit = over.worst(subject.memory)
-   local lines = model and require("ftpipe.planner").remedies(model, o, most)
-   if not lines then
-      lines = { "more devices", "another partition or schedule" }
-      local fixed = subject.graph.memory_factor -- as the file says
-      for _, name in ipairs(not fixed and remedies.smaller_optimizers(subject.options.optimizer)
-         or {}) do
-         lines[#lines + 1] = "--optimizer " .. name
-      end
-   end
+   local help = model
+      and remedies.words(require("ftpipe.planner").remedies(model, o, most))
+      or require("ftpipe.planner.held").remedies(subject.graph, subject.options)
    local row, bound = subject.memory[culprit],
       over.bound(subject.memory, subject.least, subject.options.optimizer) or subject.unswapped
    core.fail("plan infeasible", ("device %s needs %.1f MB of memory, its budget is %.1f MB: "
       .. "%s too much%s; %s"):format(subject.names[culprit], row.total / 1e6, row.budget / 1e6,
-      units.format_bytes(row.total - row.budget), bound and "; " .. bound or "",
-      remedies.words(lines)))
+      units.format_bytes(row.total - row.budget), bound and "; " .. bound or "", help))
 end
 
 --- The best plan of a search, and the table of what was tried; exit 3 when nothing fits.

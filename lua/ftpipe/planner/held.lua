@@ -4,7 +4,10 @@
 -- versions of weights there are and what waits between stages is known of a cut alone.
 
 local copy = require("ftpipe.base.copy")
+local named = require("ftpipe.base.named")
 local recompute = require("ftpipe.graph.recompute")
+local remedies = require("ftpipe.plan.remedies")
+local units = require("ftpipe.base.units")
 
 local M = {}
 
@@ -115,6 +118,32 @@ function M.fit(plan, rule, better)
       end
    end
    return best
+end
+
+--- What would help a graph that does not fit, in words.
+-- @tparam graph graph
+-- @tparam table o options of the plan
+function M.remedies(graph, o)
+   local lines = { "more devices", "another partition or schedule" }
+   if o.recompute == "never" then table.insert(lines, 1, named.value(o, "recompute", "auto")) end
+   local fixed = graph.memory_factor -- as the file says
+   for _, name in ipairs(not fixed and remedies.smaller_optimizers(o.optimizer) or {}) do
+      lines[#lines + 1] = named.value(o, "optimizer", name)
+   end
+   return remedies.words(lines)
+end
+
+--- What the nodes keep whatever the cut, beside what the devices have, in words.
+-- @tparam table problem
+function M.amounts(problem)
+   local bytes, budgets = 0, 0
+   for _, fixed in ipairs(problem.fixed_bytes) do bytes = bytes + fixed end
+   for _, device in ipairs(problem.devices) do
+      if (device.memory_bytes or 0) == 0 then return "" end
+      budgets = budgets + device.memory_bytes
+   end
+   return ("; parameters and what training keeps beside them are %s, the devices have %s together")
+      :format(units.format_bytes(bytes), units.format_bytes(budgets))
 end
 
 return M

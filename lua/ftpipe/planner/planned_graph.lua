@@ -131,13 +131,18 @@ local function of_file(graph, f, ...)
       result.exit)
 end
 
---- The graph cut, as if stages recomputed by a rule, with room for what that holds.
-local function partitioned(graph, o, rule, known, room)
+--- What partitioners are asked, as if stages recomputed by a rule.
+local function problem_of(graph, o, rule)
    local factor = graph.memory_factor or placement.MEMORY_FACTOR[o.optimizer]
-   local problem = of_file(graph, graph.problem, graph, {
+   return of_file(graph, graph.problem, graph, {
       devices = o.devices, micro_batches = o.micro_batches, in_flight = o.micro_batches,
       flat = schedules.is_flat(o.schedule), memory_factor = factor, recompute = rule,
-   })
+   }), factor
+end
+
+--- The graph cut by a rule, with room for what that holds.
+local function partitioned(graph, o, rule, known, room)
+   local problem, factor = problem_of(graph, o, rule)
    local asked = held.with_room(problem, graph, room, o.link_rates)
    local mark = room and ("%s %g %s"):format(rule, room.share, table.concat(room.spare, " "))
       or rule
@@ -344,7 +349,10 @@ function M.plan(graph, o, known)
    for _, own in ipairs(linked(rivals_of(graph, o), o)) do
       best = better(best, (feasible(plan_once, graph, own, known)))
    end
-   if not best then error(failure, 0) end
+   if not best then
+      core.fail(failure.status, ("%s: %s%s; %s"):format(graph.path or "the graph", failure.message,
+         held.amounts(problem_of(graph, o, "always")), held.remedies(graph, o)), failure.exit)
+   end
    local said = best.options -- what was asked for, and the partition that was chosen
    said.cost, said.stages, said.effort, said.quick = o.cost, o.stages, o.effort, nil
    said.link_rates = nil
