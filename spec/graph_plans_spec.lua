@@ -234,3 +234,31 @@ describe("a plan of a graph file", function()
       assert.matches('would help: recompute = "auto"; more devices', failure.message)
    end)
 end)
+
+describe("ft.graph", function()
+   it("says which flag takes what is a plan or a profile", function()
+      for head, word in pairs { ["ftpipe-plan 1"] = "plan", ["ftpipe profile 2"] = "profile" } do
+         assert.matches(("^x is no graph but a %s, [^\n]+: the option '%s' takes it, of ftpipe "
+            .. "plan MODEL"):format(word, word),
+            files.failure(ft.graph.read, head .. "\n", "x").message)
+      end
+   end)
+
+   it("writes a .graph, which is our own text", function()
+      files.in_directory(function(directory)
+         local graph = load("node a forward_ns=1\nnode b forward_ns=1\nedge a b bytes=8\n")
+         graph:save(directory .. "/copy.graph")
+         assert.equal(graph:format("txt"), core.sys.read_file(directory .. "/copy.graph"))
+         assert.equal(graph:format("txt"), ft.graph(directory .. "/copy.graph"):format("graph"))
+      end)
+   end)
+
+   it("takes edges without a number as one value of their node", function()
+      local text = "node a forward_ns=1\nnode b forward_ns=1\nnode c forward_ns=1\n"
+         .. "edge a b bytes=8 grad_bytes=2\nedge a c bytes=8 grad_bytes=2%s\n"
+      for more, bytes in pairs { [""] = 10, [" value=1"] = 20 } do
+         local problem = load(text:format(more)):problem { devices = { {}, {} } }
+         assert.equal(bytes, ft.partition.evaluate(problem, { 1, 2, 2 }).moved_bytes)
+      end
+   end)
+end)

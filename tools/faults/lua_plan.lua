@@ -266,4 +266,6 @@ return {
    { "lua/ftpipe/planner/planned_graph.lua",
       'held.amounts(problem_of(graph, o, "always")), held.remedies(graph, o)), failure.exit)',
       '"", ""), failure.exit)', "spec/graph_plans", "nobody says what would help a graph file" },
+   { "lua/ftpipe/graph/init.lua", "   refuse_others(text, path)\n", "", "spec/graph_plans",
+      "a plan is refused as a profile of PipeDream's" },
 }

@@ -4,7 +4,7 @@
 --    local h = ft.graph("gnmt.txt")         -- PipeDream, device placement, GraphML, or our own
 --    print(g)
 --    local result = ft.partition(g:problem { devices = "sim:8x2080ti" }, { method = "mixed" })
---    g:save("t5.svg", { result = result })  -- .txt .json .graphml .dot .svg
+--    g:save("t5.svg", { result = result })  -- .graph .txt .json .graphml .dot .svg
 --
 -- Nodes are rows { id =, name =, op =, scope =, forward_ns =, backward_ns =, ns2 .. ns4 (both, on
 -- devices of kind 2 to 4), update1 .. update4 (by kind: ns of a batch, not of a micro-batch),
@@ -50,6 +50,21 @@ local function read_json(text, path, options)
       .. "\"maxFPGAs\", ftpipe's own files have \"format\": \"" .. json_form.format .. "\"", path)
 end
 
+-- How files of ftpipe begin that are no graphs, and what they are.
+local OTHERS = {
+   { "^ftpipe%-plan ", "plan", "the stages and orders of a model" },
+   { "^ftpipe profile ", "profile", "what the work of a model costs" },
+}
+
+local function refuse_others(text, path)
+   for _, row in ipairs(OTHERS) do
+      if text:find(row[1]) then
+         builder.malformed("%s is no graph but a %s, %s: the option '%s' takes it, of ftpipe plan "
+            .. "MODEL, of ft.plan and of recipes", path, row[2], row[3], row[2])
+      end
+   end
+end
+
 --- Reads a graph from a text: our own, JSON and GraphML, PipeDream's profiles, device-placement
 -- JSON.
 -- @tparam string text
@@ -59,6 +74,7 @@ end
 -- @raise malformed data — with file, line or row, and the culprit
 function M.read(text, path, options)
    text = records.unmarked(text)
+   refuse_others(text, path)
    local read = text_form.is(text) and text_form.read or text:find("^%s*[%[{]") and read_json
       or graphml.is(text) and graphml.read or pipedream.read
    local parts = read(text, path, options)
@@ -77,14 +93,16 @@ local writers = {
    dot = function(graph, o) return draw.dot(graph, o) end,
    svg = function(graph, o) return draw.svg(graph, o) end,
 }
+writers.graph = writers.txt
 
 --- The graph in a form: "txt", "json", "graphml", "dot" or "svg".
--- @tparam string form
+-- @tparam string form also "graph", which is "txt"
 -- @tparam[opt] table o result (of ft.partition); in pictures names (of its devices), depth (of
 --   scopes; 2)
 function Graph:format(form, o)
    if not writers[form] then
-      usage("graph: there is no form '%s', expected one of: dot, graphml, json, svg, txt", form)
+      usage("graph: there is no form '%s', expected one of: dot, graph, graphml, json, svg, "
+         .. "txt", form)
    end
    o = o or {}
    if o.result and #o.result.device ~= #self.nodes then
