@@ -65,7 +65,7 @@ describe("what a search found", function()
       assert.fails_with(function() ft.planner("t5-small", o) end, refusal)
       o.counts, o.micro_batches = { 0 }, nil
       assert.fails_with(function() ft.planner("t5-small", o) end,
-         "option 'micro_batches': expected at least 1, got 0")
+         "option 'micro_batches': expected 1 to 1048576, got 0")
       o.counts, o.schedules, o.partitions = { 5, 8 }, { "gpipe" }, { "seq" }
       assert.matches("\n1 choice without a plan: batch = 32 is not a multiple of "
          .. "micro_batches = 5, ", tostring(ft.planner("t5-small", o)))

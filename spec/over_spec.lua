@@ -1,6 +1,6 @@
 --- What is said of plans that are over their budgets.
 
-local over = require("ftpipe.plan.over")
+local over = require("ftpipe.placement.over")
 
 local function graph_of(dims) return { params = function() return { { dims = dims } } end } end
 

@@ -451,7 +451,7 @@ describe("what swaps cost", function()
       local without = ft.explore(model, with(o, { swap = "never", stages = 2 }))
       assert.is_false(without.fits)
       local lines = ft.planner.remedies(model, without.options,
-         (require("ftpipe.plan.over").worst(without.memory)))
+         (require("ftpipe.placement.over").worst(without.memory)))
       assert.matches('swap = "auto", stages = 8: fits, ', table.concat(lines, "\n"))
    end)
 

@@ -325,7 +325,7 @@ describe("a plan over its budgets", function()
          .. "in all, and the devices have 44.0 GB together\n", text)
       assert.not_matches("\nproved: ", text)
       assert.matches("^does not fit: sim:%d card", tostring(subject.plan))
-      local over = require("ftpipe.plan.over")
+      local over = require("ftpipe.placement.over")
       assert.equal("no placement fits: adamw keeps 16 bytes for each of 60.49 M parameters, "
          .. "967.8 MB in all, and the devices have 40.0 MB together",
          over.bound({ { budget = 40e6 } },
@@ -353,7 +353,7 @@ describe("a plan over its budgets", function()
       local o = ft.explore(model, {
          devices = "sim:2x40MB", batch = 8, micro_batches = 4, source = 64, recompute = "always",
       })
-      local over = require("ftpipe.plan.over").worst(o.memory)
+      local over = require("ftpipe.placement.over").worst(o.memory)
       local lines = ft.planner.remedies(model, o.options, over)
       assert.is_true(#lines > 0)
       for _, line in ipairs(lines) do

@@ -318,33 +318,6 @@ describe("a run that is resumed", function()
       end)
    end)
 
-   it("keeps what its training was like when no step is left", function()
-      files.in_directory(function(dir)
-         local words = { "recipes/t5_rte.lua", "--out", dir .. "/run", "--steps", "3", "--schedule",
-            "async", "--devices", "cpu:2", "--eval-limit", "4", "--profile", "modelled" }
-         local function summary_of(...)
-            local _, err, exit = process.ftpipe(with(words, ...))
-            assert.equal(0, exit, err)
-            local summary = core.json.decode(core.sys.read_file(dir .. "/run/summary.json"))
-            summary.eval_seconds = nil
-            return summary
-         end
-         local first = summary_of()
-         assert.is_table(first.staleness_seen)
-         assert.is_table(first.shares_percent)
-         local left, others = dir .. "/run/plan.txt.123.0.tmp", dir .. "/run/mine.txt.123.0.tmp"
-         core.sys.write_file(left, "half a plan") -- by a process that was killed
-         core.sys.write_file(others, "mine")
-         assert.same(first, summary_of("--resume"))
-         assert.is_nil(core.sys.exists(left))
-         assert.equal("file", core.sys.exists(others))
-         assert.same(first, summary_of("--resume")) -- of the one that was kept
-         local longer = summary_of("--resume", "--steps=4", "--change-rate")
-         assert.equal(4, longer.steps)
-         assert.not_same(first.shares_percent, longer.shares_percent)
-      end)
-   end)
-
    it("says when its processor is another, whose last bits may differ", function()
       files.in_directory(function(dir)
          local out = dir .. "/run"

@@ -393,6 +393,37 @@ local OTHERS = {
    { "plan.txt", "memory 99999999999 weights 5\nnode-stage 0*99999999999 77777\n" },
 }
 
+describe("a run that is resumed after its last step", function()
+   it("keeps what its training was like when no step is left", function()
+      files.in_directory(function(dir)
+         local words = { "recipes/t5_rte.lua", "--out", dir .. "/run", "--steps", "3", "--schedule",
+            "async", "--devices", "cpu:2", "--eval-limit", "4", "--profile", "modelled" }
+         local function summary_of(...)
+            local all = { ... }
+            for i, word in ipairs(words) do table.insert(all, i, word) end
+            local _, err, exit = process.ftpipe(all)
+            assert.equal(0, exit, err)
+            local summary = core.json.decode(core.sys.read_file(dir .. "/run/summary.json"))
+            summary.eval_seconds = nil
+            return summary
+         end
+         local first = summary_of()
+         assert.is_table(first.staleness_seen)
+         assert.is_table(first.shares_percent)
+         local left, others = dir .. "/run/plan.txt.123.0.tmp", dir .. "/run/mine.txt.123.0.tmp"
+         core.sys.write_file(left, "half a plan") -- by a process that was killed
+         core.sys.write_file(others, "mine")
+         assert.same(first, summary_of("--resume"))
+         assert.is_nil(core.sys.exists(left))
+         assert.equal("file", core.sys.exists(others))
+         assert.same(first, summary_of("--resume")) -- of the one that was kept
+         local longer = summary_of("--resume", "--steps=4", "--change-rate")
+         assert.equal(4, longer.steps)
+         assert.not_same(first.shares_percent, longer.shares_percent)
+      end)
+   end)
+end)
+
 describe("a run with values of other kinds in its files", function()
    it("is shown as far as it can be, by every command that shows runs", function()
       files.in_directory(function(directory)

@@ -1,6 +1,6 @@
 --- Faults in lua/ftpipe; see tools/mutate.lua.
 return {
-   { "lua/ftpipe/plan/over.lua", "if over > most then most, device = over, d end",
+   { "lua/ftpipe/placement/over.lua", "if over > most then most, device = over, d end",
       "most, device = over, d", "spec/planner", "a plan is over by what its last device is" },
    { "lua/ftpipe/planner/init.lua", "if batch % m == 0 then counts[#counts + 1] = m end",
       "counts[#counts + 1] = m", "spec/planner", "micro-batches do not divide the batch" },
@@ -179,11 +179,11 @@ return {
       "= stage.sum_ns", "spec/graph_plans", "updates of a graph file take no time" },
    { "lua/ftpipe/placement/stages.lua", "2 * trained * (stage.replicas - 1)",
       "trained * (stage.replicas - 1)", "spec/graph_files", "a ring sends each part once" },
-   { "lua/ftpipe/plan/over.lua", "return least.bytes > budgets, budgets",
+   { "lua/ftpipe/placement/over.lua", "return least.bytes > budgets, budgets",
       "return least.bytes >= budgets, budgets", "spec/over", "what is exactly enough is hopeless" },
-   { "lua/ftpipe/plan/over.lua", "      if row.budget == 0 then return false end\n", "",
+   { "lua/ftpipe/placement/over.lua", "      if row.budget == 0 then return false end\n", "",
       "spec/over", "a device without a budget has no room" },
-   { "lua/ftpipe/plan/over.lua", "math.min(FLOAT, gradients / parameters)",
+   { "lua/ftpipe/placement/over.lua", "math.min(FLOAT, gradients / parameters)",
       "gradients / parameters", "spec/over", "gradients of replicas are needed wherever they are" },
    { "lua/ftpipe/plan/keep.lua", "return x < y or x == y and a < b",
       "return x > y or x == y and a < b", "spec/plan_fit",

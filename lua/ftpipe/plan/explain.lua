@@ -5,7 +5,7 @@ local counted = require("ftpipe.base.counted")
 local edit = require("ftpipe.plan.edit")
 local groups = require("ftpipe.trained.groups")
 local options = require("ftpipe.plan.options")
-local over = require("ftpipe.plan.over")
+local over = require("ftpipe.placement.over")
 local playing = require("ftpipe.schedule.played")
 local units = require("ftpipe.base.units")
 
