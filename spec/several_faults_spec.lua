@@ -265,6 +265,16 @@ describe("several processes", function()
       end)
    end
 
+   it("take the time that they need to save, which mpirun does not give", function()
+      local name = "slow"
+      local _, _, code = try(name, LATE, "export HOLD_SECONDS=4; " .. restarted(held(name, 2)), ([[
+         wait_until [ -e $GATES/at-%d ]
+         kill -TERM $launcher
+         wait $launcher]]):format(LATE))
+      assert.not_equal(0, code)
+      assert.matches("stopped after step %d+ of %d+; saved %S+, %-%-resume goes on", said(name))
+   end)
+
    it("report who waits for whom when what starts them again is asked", function()
       local name = "report"
       local _, _, code = try(name, EARLY, restarted(held(name, 2)), ([[

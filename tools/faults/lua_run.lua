@@ -251,6 +251,8 @@ return {
       "spec/several_faults", "run --restart keeps what it is asked for to itself" },
    { "lua/ftpipe/run/restart.lua", "      core.sys.clear_interrupt()\n", "", "spec/restart",
       "mpirun gets a signal again and again" },
+   { "lua/ftpipe/run/restart.lua", "not start.asked and find_writer(start) or start.pid",
+      "start.pid", "spec/several_faults", "mpirun ends a run before it has saved" },
    { "lua/ftpipe/run/restart.lua", "start.lost = start.named or start.signalled",
       "start.lost = start.signalled or start.named", "spec/restart",
       "mpirun is believed before the processes are" },

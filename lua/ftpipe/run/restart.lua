@@ -196,11 +196,17 @@ local function is_below(pid, above)
    return pid == above
 end
 
+--- The process of rank 0, which writes in the directory; nil where it is not on this machine, or
+-- has not begun.
+local function find_writer(start)
+   local known, writer = pcall(directories.writer, start.job.out)
+   return known and writer and is_below(writer, start.pid) and writer or nil
+end
+
 --- Asks rank 0 who waits for whom; mpirun passes this signal on to nobody.
 local function ask_for_report(start)
-   local out = start.job.out
-   local known, writer = pcall(directories.writer, out)
-   if known and writer and is_below(writer, start.pid) then
+   local out, writer = start.job.out, find_writer(start)
+   if writer then
       core.process.signal(writer, SIGQUIT)
       return
    end
@@ -209,12 +215,13 @@ local function ask_for_report(start)
       .. "number\n"):format(out))
 end
 
---- Passes on the signals that came, each once.
+--- Passes on the signals that came, each once. The first one that ends the run is for rank 0, which
+-- takes the time that it needs to save; mpirun gives processes a second.
 local function hear(start)
    local signal = core.sys.interrupted()
    if signal then
       core.sys.clear_interrupt()
-      core.process.signal(start.pid, signal)
+      core.process.signal(not start.asked and find_writer(start) or start.pid, signal)
       start.asked = true
    end
    for what, number in pairs(PASSED_ON) do
