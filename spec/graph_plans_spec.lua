@@ -57,6 +57,10 @@ describe("a plan of a graph file", function()
       assert.near(4 * 6e-3 + 1, seconds "kind=1", 1e-9)
       assert.near(3 * (4 * 6e-3 + 1), seconds "slowdown=3", 1e-9)
       assert.near(4 * 6e-3 + 0.2, seconds "kind=2", 1e-9)
+      local shared = ft.explore(load("device\ndevice\nnode a forward_ns=1e8 backward_ns=2e8 "
+         .. "update1=5e8\n"), { partition = "pipedream", micro_batches = 4 })
+      assert.equal(2, shared.stages[1].replicas)
+      assert.near(2 * 0.3 + 0.5, shared.seconds, 1e-9) -- each replica updates all of it
    end)
 
    it("sends a value once to a device that needs it in several stages", function()

@@ -50,7 +50,7 @@ local function add_node(stage, node, device)
    stage.backward_ns = stage.backward_ns + backward / stage.replicas
    stage.weight_ns = stage.weight_ns + backward * weight_share(node) / stage.replicas
    local update = (node["update" .. (device.kind or 1)] or 0) * (device.slowdown or 1)
-   stage.update_ns = stage.update_ns + update / stage.replicas
+   stage.update_ns = stage.update_ns + update -- each replica has all parameters
    stage.parameter_bytes = stage.parameter_bytes + node.parameter_bytes
    stage.frozen_bytes = stage.frozen_bytes + (node.frozen_bytes or 0)
    stage.saved_bytes = stage.saved_bytes + node.saved_bytes
