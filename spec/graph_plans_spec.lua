@@ -63,6 +63,17 @@ describe("a plan of a graph file", function()
       assert.near(2 * 0.3 + 0.5, shared.seconds, 1e-9) -- each replica updates all of it
    end)
 
+   it("sends a gradient once to a device of which several nodes read it", function()
+      for _, name in ipairs { "gpt2", "bert-base" } do
+         local o = { devices = "sim:2x11GB", partition = "mixed", stages = 4, batch = 8,
+            micro_batches = 8, source = 64 }
+         local of_model, sent = ft.explore(name, o), 0
+         assert.is_true(#of_model.stages > 2)
+         for _, stage in ipairs(of_model.stages) do sent = sent + stage.sends_bytes end
+         assert.equal(of_model.moved_bytes, o.micro_batches * sent) -- as its plan has it
+      end
+   end)
+
    it("sends a value once to a device that needs it in several stages", function()
       local text = ("device bytes_per_s=1e9\n"):rep(2)
       for i, id in ipairs { "a", "b", "c", "d" } do

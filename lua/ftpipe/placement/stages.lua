@@ -89,19 +89,22 @@ local function sum_ns(stage, devices)
 end
 
 --- By value and device that it passes to, the edge that it is charged to: of those to several
--- stages of the device the one to the stage that works first.
+-- stages of the device the one to the stage that works first. What only comes back, and has a
+-- number, is a gradient: its edges go from the nodes that read it to the one that makes it.
 local function charged_edges(graph, result)
-   local charged, keys = {}, {}
+   local charged, users, keys = {}, {}, {}
    for e, edge in ipairs(graph.edges) do
       local from, to = result.stage[edge.from], result.stage[edge.to]
       if from ~= to then
-         local device, back = result.stage_device[to], from > to
-         local key = ("%d %s %d %s"):format(edge.from, tostring(edge.value), device, tostring(back))
-         local known = charged[key]
-         local before = known and result.stage[graph.edges[known].to]
+         local back, is_gradient = from > to, edge.bytes == 0 and edge.value ~= nil
+         local maker, user = edge.from, to
+         if is_gradient then maker, user = edge.to, from end
+         local key = ("%d %s %d %s %s"):format(maker, tostring(edge.value),
+            result.stage_device[user], tostring(back), tostring(is_gradient))
+         local known, last_first = users[key], back ~= is_gradient
          keys[e] = key
-         if not before or (back and to > before or not back and to < before) then
-            charged[key] = e
+         if not known or last_first and user > known or not last_first and user < known then
+            charged[key], users[key] = e, user
          end
       end
    end
