@@ -423,7 +423,7 @@ static void test_bad_input_is_refused_in_words(void)
     check_refused(&c.pipeline, find("1f1b"), "forward edges go in a circle");
     c.pipeline.n_edges--;
     c.forward_ns[2] = NAN;
-    check_refused(&c.pipeline, find("1f1b"), "forward of stage 2 takes nan ns");
+    check_refused(&c.pipeline, find("1f1b"), "forward of stage 2 takes nan s, expected 0 to 1000");
     c.forward_ns[2] = 1;
     c.pipeline.n_batches = 1 << 28;
     c.pipeline.micro_batches = 1 << 20;
