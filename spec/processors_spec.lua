@@ -38,7 +38,9 @@ describe("processors", function()
       met("Xeon (avx512+amx)", "Zen (avx2)", "Zen 4 (avx512+bf16)")
       assert.same({ "avx512+amx at rank 0, avx2 at rank 1, avx512+bf16 at rank 2", "avx2" },
          { processors.differ() })
+      local all_names = table.concat(core.sys.all_kernels(), ", ")
+      assert.equal("base, avx2, avx512, avx512+bf16, avx512+amx", all_names)
       local list = files.failure(core.sys.allow_kernels, "none").message
-      assert.matches("base, avx2, avx512, avx512%+bf16, avx512%+amx", list) -- in that order
+      assert.truthy(list:find(all_names, 1, true))
    end)
 end)

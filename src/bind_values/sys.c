@@ -73,6 +73,17 @@ static int sys_kernels(lua_State *L)
     return 1;
 }
 
+/* all_kernels(): names of all kernels for CPUs, each of which needs more than the one before. */
+static int sys_all_kernels(lua_State *L)
+{
+    lua_newtable(L);
+    for (int i = 0; ft_cpu_kernels_at(i); i++) {
+        lua_pushstring(L, ft_cpu_kernels_at(i));
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
 /* memory(): bytes that this process may fill on the host. */
 static int sys_memory(lua_State *L)
 {
@@ -347,6 +358,7 @@ int script_bind_sys(lua_State *L)
         {"has_bf16", sys_has_bf16},
         {"allow_kernels", sys_allow_kernels},
         {"kernels", sys_kernels},
+        {"all_kernels", sys_all_kernels},
         {"memory", sys_memory},
         {"rss", sys_rss},
         {"allocs", sys_allocs},

@@ -221,6 +221,11 @@ const char *ft_isa_name(ft_isa isa)
     return (unsigned)isa < FT_ISA_COUNT ? names[isa] : "unknown";
 }
 
+const char *ft_cpu_kernels_at(int i)
+{
+    return i < N_KERNELS ? names[i] : NULL;
+}
+
 const char *ft_cpu_kernels_name(void)
 {
     return names[ft_cpu_tiles()  ? MATRIX_UNIT

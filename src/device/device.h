@@ -110,6 +110,10 @@ bool ft_cpu_slow_bf16(void);
 /* The kernels that this process runs: that set's name, or "avx512+bf16" or "avx512+amx". */
 const char *ft_cpu_kernels_name(void);
 
+/* The i-th of all names of kernels, each of which needs more of the CPU than the one before; NULL
+ * past the last. */
+const char *ft_cpu_kernels_at(int i);
+
 /* Allows these, by name, and none that need more of the CPU, from now on; other threads do not run
  * kernels meanwhile. FT_INVALID: there are none of that name. */
 ft_status ft_cpu_allow(const char *kernels, ft_error *err);

@@ -6,8 +6,7 @@ local processor = require("ftpipe.base.processor")
 
 local M = {}
 
--- Kernels, each of which needs more of the processor than the one before.
-local KERNELS = { "base", "avx2", "avx512", "avx512+bf16", "avx512+amx" }
+local KERNELS = core.sys.all_kernels() -- each needs more of the processor than the one before
 
 --- "rank 0", or "ranks 1, 3 to 5".
 local function ranks_words(ranks)
